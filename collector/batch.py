@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collector.columns import Report
+if TYPE_CHECKING:
+    from collector.report import Report
+else:
+    Report = dict[str, Any]  # the journal decodes by these types, and would leave users' dimensions out
 
 Sender = tuple[str, str]  # source ("" if none claims it), service
 Switch = tuple[str, str, str]  # source, service, name of a setting of the agent that shows in its records

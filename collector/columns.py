@@ -8,9 +8,7 @@ from typing import Any
 
 from collector.tables import schemas
 
-Report = dict[str, Any]  # column → value, and keys for the correlator that begin with "_"; absent values are left out
-WEIGHTS = ("_rank", "_strength")  # of these keys; an event of one report keeps them in columns
-ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin", "_site"))  # a report with one is kept as it is
+Row = dict[str, Any]  # of any table: column → value
 
 
 def tables_of(ddl: str) -> dict[str, dict[str, str]]:

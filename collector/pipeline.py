@@ -20,7 +20,7 @@ from collector.batch import SENDERS, Batch, Sender
 from collector.classify.classify import Evidence, Taxonomy
 from collector.classify.target import TARGET_CHARS, command_in, extract_target, target_from_params
 from collector.classify.template.fingerprint import fingerprint, template
-from collector.columns import COLUMNS, INTEGERS, TEXTS, Report
+from collector.columns import COLUMNS, INTEGERS, TEXTS, Row
 from collector.decode import otlp, plain
 from collector.decode.record import Metrics, Request, joined
 from collector.decode.salvage import salvage
@@ -30,6 +30,7 @@ from collector.recognise.identify import canonical, key64
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
+from collector.report import HASHED, RAW, Report, as_report, as_row
 from collector.sanitise.bounds import beginning, bounded, cut, json_text
 from collector.sanitise.sanitise import Sanitiser, written
 from collector.times import EARLIEST_NS, HOUR
@@ -47,8 +48,6 @@ NAMES_REMEMBERED = 1_000  # sets of column names cached, limited because senders
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names and ids
 
-HASHED = ("_keys", "_refs")  # they may contain a tool's name, and are stored with the report
-RAW = ("_text", "_shape", "_cut")  # removed after classifying
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
 BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS, "asked": ASKED_CHARS}
@@ -150,7 +149,7 @@ class Pipeline:
         `report` may have any subset of its fields.
         """
         batch = Batch(b"", 0, [], {}, Counter())
-        clean = {name: value for name, value in report.items() if value is not None}
+        clean = as_report({name: value for name, value in report.items() if value is not None})
         self._sanitise([clean], batch)
         if not batch.redacted:
             return report
@@ -183,20 +182,21 @@ class Pipeline:
     def _finish(self, report: Report, received_ns: int) -> None:
         """Does everything that needs the raw texts."""
         report["received_ns"] = received_ns
-        report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.pop("_observed", None))
+        report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.get("_observed"))
         if "model" in report:
             report["model_from"] = "record"
         params = report.get("params")
         if params is not None and not report.get("target") and (target := target_from_params(params)):
             report["target"] = target
         self._classify(report)
-        if params is not None and not report.pop("_cut", False):
+        if params is not None:
             report["params_hash"] = params_hash(params, self.hash_key)
+        row = as_row(report)
         for name in HASHED:
-            if name in report:
-                report[name] = [key64(*map(str, key)) for key in report[name]]
+            if name in row:
+                row[name] = [key64(*map(str, key)) for key in row[name]]
         for name in RAW:
-            report.pop(name, None)
+            row.pop(name, None)
 
     def _classify(self, report: Report) -> None:
         """Adds the class and what follows from it; for cancelled and denied calls only if there is evidence for one."""
@@ -225,9 +225,10 @@ class Pipeline:
             report["operation"] = "agent"
         declared = report.get("retryable_declared")
         report.update(
-            domain=facts.domain, category=facts.category, error_class=name, classified_by=by,
-            attribution=facts.attribution, recovery=facts.recovery, mistake=facts.mistake and outcome == "error",
-            retryable=facts.retryable if declared is None else declared,
+            {"domain": facts.domain, "category": facts.category, "error_class": name, "classified_by": by,
+             "attribution": facts.attribution, "recovery": facts.recovery,
+             "mistake": facts.mistake and outcome == "error",
+             "retryable": facts.retryable if declared is None else declared}
         )  # fmt: skip
         report.setdefault("severity", facts.severity)
         report.setdefault("fatal", facts.fatal)
@@ -252,13 +253,13 @@ class Pipeline:
         """Cuts secrets and excess length from all texts of the reports, column by column of those with equal names;
         equal texts are checked once.
         """
-        lots: dict[tuple[str, ...], list[Report]] = {}
+        lots: dict[tuple[str, ...], list[Row]] = {}
         for report in reports:
-            lots.setdefault(tuple(report), []).append(report)
+            lots.setdefault(tuple(report), []).append(as_row(report))
         held = [(lot, self._held(names)) for names, lot in lots.items()]
-        columns = [[[report[name] for report in lot] for name in names.texts] for lot, names in held]
+        columns = [[[row[name] for row in lot] for name in names.texts] for lot, names in held]
         texts: set[str] = set().union(*(column for part in columns for column in part))
-        values = [_value(name, report[name]) for lot, names in held for name in names.values for report in lot]
+        values = [_value(name, row[name]) for lot, names in held for name in names.values for row in lot]
         documents = written([*texts, *values])
         suspects = self.sanitiser.suspects(documents)
         stopped = {text for place, text in enumerate(texts) if place in suspects}
@@ -276,18 +277,18 @@ class Pipeline:
                     elif text in touched:
                         lot[one][name] = self._cut(name, text)
             for name in names.values:
-                for one, (report, (value, document, doubt)) in enumerate(zip(lot, searched, strict=False)):
+                for one, (row, (value, document, doubt)) in enumerate(zip(lot, searched, strict=False)):
                     if document is None or doubt:
                         doubtful[one][name] = value, len(document or b"")
                     elif name in JSON_BYTES:
-                        report[name] = bounded(document.decode(), JSON_BYTES[name])
+                        row[name] = bounded(document.decode(), JSON_BYTES[name])
                     else:
-                        report[name] = self._cut(name, report[name])
+                        row[name] = self._cut(name, row[name])
             for one, fields in doubtful.items():
                 self._redact(lot[one], fields, batch)
             _complete(lot, names)
 
-    def _redact(self, report: Report, doubtful: Mapping[str, tuple[Any, int]], batch: Batch) -> None:
+    def _redact(self, row: Row, doubtful: Mapping[str, tuple[Any, int]], batch: Batch) -> None:
         """The slow path, for fields that may contain a secret, each with its size as JSON; of those larger than
         READ_BYTES only the beginning stays.
         """
@@ -295,12 +296,12 @@ class Pipeline:
         values = {
             name: beginning(value, READ_BYTES) if name in large else value for name, (value, _) in doubtful.items()
         }
-        report.update(self._scrub(values, batch))
+        row.update(self._scrub(values, batch))
         for name in values:
             if name in JSON_BYTES:
-                report[name] = json_text(report[name], JSON_BYTES[name], large.get(name, 0))
+                row[name] = json_text(row[name], JSON_BYTES[name], large.get(name, 0))
             else:
-                report[name] = self._cut(name, _text(report[name]))
+                row[name] = self._cut(name, _text(row[name]))
 
     def _cut(self, name: str, text: str) -> str:
         """A text cut to its bound; an id that is cut gets a keyed hash of the whole, so that it stays distinct."""
@@ -334,17 +335,17 @@ def _ran(report: Report, text: str | None) -> bool | None:
     return True if told is None and (text or " " in report.get("reported_class", "")) else told
 
 
-def _complete(lot: list[Report], names: Held) -> None:
+def _complete(lot: list[Row], names: Held) -> None:
     """Removes numbers that do not fit, and adds what follows from clean texts."""
     for name in names.integers:
-        _fit([report[name] for report in lot], lot, name)
+        _fit([row[name] for row in lot], lot, name)
     for name in names.amounts:
-        for report in lot:
-            if not 0 <= (report[name] or 0) <= MOST[name]:
-                del report[name]
+        for row in lot:
+            if not 0 <= (row[name] or 0) <= MOST[name]:
+                del row[name]
     if names.described:
-        for report in lot:
-            _describe(report)
+        for row in lot:
+            _describe(as_report(row))
 
 
 def _describe(report: Report) -> None:
@@ -363,12 +364,12 @@ def _describe(report: Report) -> None:
         report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
 
 
-def _fit(column: list[Any], lot: list[Report], name: str) -> None:
+def _fit(column: list[Any], lot: list[Row], name: str) -> None:
     """Replaces values of an integer column that are no integers, or do not fit into the column's type."""
     fits = AMOUNTS.get(name) or FITS[COLUMNS[name]]
     if set(map(type, column)) != {int} or min(column) not in fits or max(column) not in fits:
-        for report, value in zip(lot, column, strict=True):
-            report[name] = _integer(value, fits)
+        for row, value in zip(lot, column, strict=True):
+            row[name] = _integer(value, fits)
 
 
 def identity(signal: str, body: bytes) -> bytes:

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.batch import Batch
 from collector.classify.classify import load_taxonomy
-from collector.columns import Report
+from collector.columns import Row
 from collector.engine.duckdb.store import Store
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
@@ -131,26 +131,26 @@ def through(door: str, item: dict[str, Any], service: str = "my-agent") -> Batch
     return taken(logs(records[door], service=service))
 
 
-def only(batch: Batch) -> Report:
+def only(batch: Batch) -> Any:
     """The one report of a batch."""
     assert len(batch.reports) == 1, (batch.reports, batch.dropped)
     return batch.reports[0]
 
 
-def stored(*groups: Iterable[Batch]) -> list[Report]:
+def stored(*groups: Iterable[Batch]) -> list[Row]:
     """The events after these batches, each group in a commit of its own, oldest first."""
     memory = Memory()
     commit(memory, groups)
     return memory.rows()
 
 
-def held(store: Store, *groups: Iterable[Batch]) -> list[Report]:
+def held(store: Store, *groups: Iterable[Batch]) -> list[Row]:
     """The same where what the columns of DuckDB can hold matters; `store` has nothing else."""
     commit(emptied(store), groups)
     return store.rows("select * from events order by time_ns, event_id")
 
 
-def missing(report: Report, wanted: Report) -> Report:
+def missing(report: Any, wanted: Row) -> Row:
     """The wanted values that a report does not have, with its own values instead."""
     return {name: report.get(name) for name, value in wanted.items() if report.get(name) != value}
 

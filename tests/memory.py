@@ -13,13 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 from collector.batch import Batch, Sender, Switch, Unread
-from collector.columns import TABLES, Report
+from collector.columns import TABLES, Row
 from collector.correlate.changes import Changes, Named
 from collector.correlate.correlate import Correlator
 from collector.correlate.fold import orphan
 from collector.correlate.lookup import Lookup, Span, report_of
 from collector.engine.duckdb.lookup import Lookup as SqlLookup
 from collector.engine.duckdb.store import Store
+from collector.report import Report, as_report
 from collector.times import DAY, MINUTE
 
 TWINS_NEAR = 256  # units of one identity, the nearest first
@@ -46,14 +47,14 @@ class Memory(Lookup):
         self.conversations: dict[str, Named] = {}
         self.retold: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)  # trace, received
         self.waits: list[tuple[int, int]] = []
-        self.twins: list[Report] = []
+        self.twins: list[Row] = []
         self.senders: dict[str, dict[Sender, int]] = {"seen": {}, "sampled": {}}
         self.switches: dict[Switch, int] = {}
         self.unread: Counter[Unread] = Counter()
         self.account: Counter[str] = Counter()
         self.at = 0  # in the journal
 
-    def rows(self) -> list[Report]:
+    def rows(self) -> list[Row]:
         """The events with all their columns, oldest first."""
         found = [{name: row.get(name) for name in TABLES["events"]} for row in self.events.values()]
         return sorted(found, key=lambda row: (row["time_ns"], row["event_id"]))
@@ -119,7 +120,7 @@ class Memory(Lookup):
     def nested(self, since_ns: int) -> set[int]:
         calls = [row for row in self._since(since_ns - DAY) if row["operation"] == "tool" and row.get("span_id")]
         spans = [row for row in calls if row["source_signal"] == "span"]
-        around = {(row["trace_id"], row["span_id"]): row for row in spans}
+        around = {(row.get("trace_id"), row.get("span_id")): row for row in spans}
         pairs = ((row, around.get((row["trace_id"], row.get("parent_span_id")))) for row in spans)
         return {
             inner["event_id"]
@@ -131,7 +132,7 @@ class Memory(Lookup):
         rows = [row for row in self._since(self.newest_ns() - 10 * MINUTE) if _is_below(row)]
         rows.sort(key=lambda row: (row["received_ns"], row["event_id"]))
         names = ("event_id", "operation", "trace_id", "parent_span_id", "tool", "time_ns")
-        return [(row["event_id"], {name: row.get(name) for name in names}) for row in rows[:most]]
+        return [(row["event_id"], as_report({name: row.get(name) for name in names})) for row in rows[:most]]
 
     def misplaced(self, since_ns: int) -> dict[str, Named]:
         recent = {(row["trace_id"], row.get("session")) for row in self._since(since_ns) if orphan(row)}
@@ -226,9 +227,8 @@ class Memory(Lookup):
     def _add(self, changes: Changes) -> None:
         for row in changes.events:
             assert row["event_id"] not in self.events, "two events with one id"
-            self.events[row["event_id"]] = {
-                name: value for name, value in row.items() if name in TABLES["events"] and value is not None
-            }
+            columns = {name: value for name, value in row.items() if name in TABLES["events"] and value is not None}
+            self.events[row["event_id"]] = as_report(columns)
         for event_id, report in changes.reports:
             kept = Kept(report["received_ns"], msgspec.json.encode(report), orphan(report))
             self.reports[event_id].append(kept)

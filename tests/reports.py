@@ -1,4 +1,7 @@
-"""Reports for tests of correlation: builders with sane defaults, and random reports of a few calls."""
+"""Reports for tests of correlation: builders with sane defaults, and random reports of a few calls.
+
+Their type is Any, as tests give them values that no report may have.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from typing import Any
 from hypothesis import strategies as st
 
 from collector.batch import Batch
-from collector.columns import Report
+from collector.columns import Row
 from collector.recognise.identify import key64
 from collector.times import SECOND
 
 NOW = 1_800_000_000_000_000_000
 
 
-def report(**fields: Any) -> Report:
+def report(**fields: Any) -> Any:
     """A log report of a failed tool call; fields can be replaced, and None removes one."""
-    base: Report = {
+    base: Row = {
         "time_ns": NOW, "received_ns": NOW, "source": "x", "source_signal": "log", "service": "s", "operation": "tool",
         "tool": "read", "session": "S", "session_source": "record", "call_id": "c1", "outcome": "error",
         "error_class": "UnknownError", "_rank": 40, "_strength": 40,
@@ -27,7 +30,7 @@ def report(**fields: Any) -> Report:
     return {name: value for name, value in (base | fields).items() if value is not None}
 
 
-def span(**fields: Any) -> Report:
+def span(**fields: Any) -> Any:
     """A span's report of the same call: without a session, with the ids of its trace, and successful."""
     return report(
         **{"source_signal": "span", "session": None, "session_source": None, "trace_id": "t1", "span_id": "a1",
@@ -35,7 +38,7 @@ def span(**fields: Any) -> Report:
     )  # fmt: skip
 
 
-def told(number: int, **fields: Any) -> Report:
+def told(number: int, **fields: Any) -> Any:
     """The report of a successful call in a request to a model."""
     ids = {"session": None, "session_source": None, "span_id": None, "call_id": f"c{number}"}
     return span(
@@ -44,7 +47,7 @@ def told(number: int, **fields: Any) -> Report:
 
 
 def batch(
-    *reports: Report,
+    *reports: Any,
     sessions: dict[str, str] | None = None,
     named_ns: dict[str, int] | None = None,
     identity: bytes = b"",
@@ -52,7 +55,7 @@ def batch(
     """A request of these reports; `sessions` are those that it tells of traces, which began at `named_ns`."""
     name = identity or random.Random(str((reports, sessions, named_ns))).randbytes(16)
     count = len(reports)
-    told = [dict(one) for one in reports]
+    told: list[Any] = [dict(one) for one in reports]
     dropped = Counter({"no_event": 1})
     return Batch(name, NOW, told, sessions or {}, dropped, count + 1, kept=count, named_ns=named_ns or {})
 
@@ -66,7 +69,7 @@ KINDS = st.sampled_from(
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
 
 
-def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
+def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Any]:
     """Reports of a few calls in a few traces of a few sessions, each with other details."""
     reports = []
     for trace, session, call, kind in calls:
@@ -120,7 +123,7 @@ class Slow:
         return self.now
 
 
-def pieces(reports: Sequence[Report], sessions: Mapping[str, str], chance: random.Random) -> list[Batch]:
+def pieces(reports: Sequence[Any], sessions: Mapping[str, str], chance: random.Random) -> list[Batch]:
     """Requests of one report each, some of them twice, and of what names the sessions of traces, in any order.
 
     Two name that of each trace: the agent, and a sub-agent that began later.

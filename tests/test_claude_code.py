@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.columns import Report
+from collector.columns import Row
 from tests.doors import NOW, logs, only, pairs, spans, stored, taken
 
 SESSION = {"session.id": "s1", "prompt.id": "p1"}
@@ -19,11 +19,11 @@ def log(name: str, sequence: Any = 1, **attributes: Any) -> dict[str, Any]:
     return {"body": f"claude_code.{name}", "attributes": own | attributes}
 
 
-def one(*records: dict[str, Any]) -> Report:
+def one(*records: dict[str, Any]) -> Any:
     return only(taken(logs(*records, service="claude-code")))
 
 
-CASES: dict[str, tuple[dict[str, Any], Report | None]] = {
+CASES: dict[str, tuple[dict[str, Any], Row | None]] = {
     "a call that ended well": (
         log(
             "tool_result",
@@ -251,7 +251,7 @@ def call(execution: dict[str, Any] | None = None, blocked: dict[str, Any] | None
         ),
     ],
 )
-def test_the_spans_of_a_call_are_one_event(body: bytes, wanted: Report) -> None:
+def test_the_spans_of_a_call_are_one_event(body: bytes, wanted: Row) -> None:
     rows = stored([taken(body, "traces")])
     assert len(rows) == 1
     whole = {"tool": "Edit", "call_id": "t9", "subagent": "sub-1", "target": "a.py", "session": "s1"} | wanted

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from collector.columns import Report
+from collector.columns import Row
 from tests.doors import cline, logs, only, taken
 
-CLINE: dict[str, tuple[dict[str, Any], Report | None]] = {
+CLINE: dict[str, tuple[dict[str, Any], Row | None]] = {
     "a call": (
         cline("task.tool_used", tool="read_file", success=True, modelId="m", provider="p", autoApproved=True),
         {"operation": "tool", "outcome": "ok", "tool": "read_file", "session": "u1", "model": "m", "provider": "p"},

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.batch import SENDERS, Batch
-from collector.columns import Report
+from collector.columns import Row
 from collector.correlate import correlate as module
 from collector.correlate.changes import Changes, Named
 from collector.correlate.correlate import Correlator, keys_of
@@ -40,13 +40,13 @@ def store(store: Store) -> Store:
 
 def store_all(
     engine: Store | Memory, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None
-) -> list[Report]:
+) -> list[Row]:
     """Commits the groups one after another and returns the events, without ids and receive times."""
     commit(engine, groups, correlator)
     return events(engine)
 
 
-def events(engine: Store | Memory) -> list[Report]:
+def events(engine: Store | Memory) -> list[Row]:
     hidden = {"event_id", "received_ns", "report_rank", "outcome_strength", "target_guessed"}
     rows = engine.rows() if isinstance(engine, Memory) else engine.rows("select * from events")
     found = [{name: value for name, value in row.items() if value is not None and name not in hidden} for row in rows]
@@ -174,7 +174,7 @@ def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
         {"_lends": True},
     ],
 )
-def test_an_event_is_received_when_there_is_one(store: Store, first: Report) -> None:
+def test_an_event_is_received_when_there_is_one(store: Store, first: Row) -> None:
     """Not when its first report arrived, which may be before events that a live view has shown."""
     correlator = Correlator(Lookup(store), fresh=True)
     assert store_all(store, [[batch(report(received_ns=NOW + 1, **first))]], correlator) == []
@@ -277,7 +277,8 @@ def test_a_fold_takes_nothing_from_what_is_left_out(
     """Whatever else arrives, before or after."""
     made = []
     for is_told, session, outcome, named, (rank, strength), at in lines:
-        fields: Report = {"trace_id": "t1", "received_ns": NOW + at, "model": f"m{at}" if named else None, **session}
+        model = f"m{at}" if named else None
+        fields: dict[str, Any] = {"trace_id": "t1", "received_ns": NOW + at, "model": model, **session}
         if named:
             fields["target"] = f"/{at}"
         if is_told:
@@ -293,7 +294,7 @@ def test_a_fold_takes_nothing_from_what_is_left_out(
         assert present(fold(kept)) == present(fold(made))
 
 
-def present(row: Report) -> Report:
+def present(row: Any) -> Row:
     """The row as a store would return it."""
     return {name: value for name, value in row.items() if value is not None}
 
@@ -310,9 +311,9 @@ def test_an_ok_event_has_no_target_of_a_text_that_was_taken_for_an_error() -> No
     own = report(outcome="ok", _strength=20)
     text = report(outcome="error", _strength=5, _rank=3, target="404", target_guessed=True)
     assert fold([own, text])["target"] is None
-    failed = fold([{**own, "outcome": "error"}, text])
+    failed = fold([own | {"outcome": "error"}, text])
     assert (failed["target"], failed["target_guessed"]) == ("404", True)
-    known = fold([{**own, "outcome": "error"}, text, report(outcome=None, _rank=1, target="/a")])
+    known = fold([own | {"outcome": "error"}, text, report(outcome=None, _rank=1, target="/a")])
     assert (known["target"], known.get("target_guessed")) == ("/a", None)
     assert fold([own, text, report(outcome=None, _rank=1, target="/a")])["target"] == "/a"
     again = told(1, session="S", session_source="record", trace_id=None, target="/a")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.columns import Report
+from collector.columns import Row
 from tests.doors import only, stored, taken
 
 CLAUDE = {
@@ -24,7 +24,7 @@ CURSOR = {
     "workspace_roots": ["/home/ann/p"],
 }
 
-HOOKS: dict[str, tuple[dict[str, Any], Report | None]] = {
+HOOKS: dict[str, tuple[dict[str, Any], Row | None]] = {
     "claude: a call that ended well": (
         CLAUDE
         | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,9 @@ def filled(path: Path, *sizes: int) -> list[int]:
 
 
 def test_a_batch_comes_back_as_it_was() -> None:
+    reports: list[Any] = [{"time_ns": 2**62, "cost_usd": 0.1, "team": "t", "_refs": [1, 2], "_twin": {"low": 1}}]
     whole = Batch(
-        b"i" * 16, 5, [{"time_ns": 2**62, "cost_usd": 0.1, "mistake": None, "_refs": [1, 2], "_twin": {"low": 1}}],
+        b"i" * 16, 5, reports,
         {"trace": "session"}, Counter(no_event=2), 3, "mended", 1, 0, 0, Counter(password=1),
         {("source", "service"): "a,b"}, {("source", ""): (None, "tracestate")}, {1: 2**62, 2**64 - 1: 0},
     )  # fmt: skip

@@ -27,6 +27,7 @@ LAYERS = (
     ),
     ("setting_values",),
     ("access", "columns", "settings", "streak_rules", "switches"),
+    ("report",),
     ("batch",),
     ("decode",),
     ("classify", "lessons", "recognise", "sanitise"),

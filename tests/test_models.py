@@ -166,7 +166,7 @@ def test_a_late_request_corrects_the_calls_after_it_and_their_counts(store: Stor
 def test_which_request_asked(
     store: Store, requests: list[Event], call: Event, expected: tuple[str | None, str | None]
 ) -> None:
-    rows = [{**one, "session": "else" if one["session"] == "else" else "s"} for one in requests]
+    rows: list[Event] = [{**one, "session": "else" if one["session"] == "else" else "s"} for one in requests]
     rows = [row | {"event_id": number} for number, row in enumerate(rows)]
     emptied(store).write(Changes(NOW, events=[*rows, event(7, event_id=100, session="s", **call)]))
     store.keep_up()

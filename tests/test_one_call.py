@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.batch import Batch
-from collector.columns import Report
+from collector.columns import Row
 from tests.doors import NOW, logs, spans, stored, taken
 
 AGENT = {"gen_ai.conversation.id": "S"}
@@ -27,7 +27,7 @@ def one(name: str, scope: str, attributes: dict[str, Any], service: str = "app",
     return taken(spans({"name": name, "attributes": attributes, **fields}, service=service, scope=scope), "traces")
 
 
-def in_any_order(batches: list[Batch]) -> list[Report]:
+def in_any_order(batches: list[Batch]) -> list[Row]:
     """The events of these requests, which must be the same for each of some orders and cuts."""
     whole = stored(copy.deepcopy(batches))
     hidden = {"event_id", "received_ns", "report_rank", "outcome_strength"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.columns import Report
+from collector.columns import Row
 from collector.decode.record import Record, Scope
 from collector.recognise.recognise import recognise
 from collector.recognise.sources import load_sources
@@ -19,7 +19,7 @@ JS_RUN = {"name": "Fixer", "status": 2, "attributes": {"openinference.span.kind"
 ENDED = 'Error in agent run: {"error":"%s"}'
 
 # service, scope, span, what its event must contain; None: it is not an event
-SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
+SPANS: dict[str, tuple[str, str, dict[str, Any], Row | None]] = {
     "goose: error.type": (
         "goose",
         "goose",

@@ -93,13 +93,13 @@ def recorded(source: str) -> list[Scope]:
     return scopes
 
 
-def events_of(requests: Iterable[list[Scope]], tables: Sources = TABLES) -> list[dict[str, Any]]:
+def events_of(requests: Iterable[list[Scope]], tables: Sources = TABLES) -> list[Any]:
     """The tool events that the reports of these requests fold into, as the correlator joins them."""
-    groups: dict[int, list[dict[str, Any]]] = {}
+    groups: dict[int, list[Any]] = {}
     for position, request in enumerate(requests):
         for report in recognise(request, tables).reports:
-            keys = keys_of({**report, "received_ns": 0}) or [-position]
-            joined = [{**report, "received_ns": 0, "params_hash": str(report.get("params"))}]
+            keys = keys_of(report) or [-position]
+            joined: list[Any] = [{**report, "received_ns": 0, "params_hash": str(report.get("params"))}]
             for group in {id(groups[key]): groups[key] for key in keys if key in groups}.values():
                 joined += group
             for key in {key for one in joined for key in keys_of(one)} | set(keys):
@@ -360,7 +360,7 @@ def test_failed_model_request() -> None:
     )
     report = of(record).reports[0]
     expected = {"operation": "model", "outcome": "error", "status_code": 429, "model": "m", "input_tokens": 12}
-    assert {name: report[name] for name in expected} == expected
+    assert {name: report.get(name) for name in expected} == expected
 
 
 def mcp(kind: int, span: str, parent: str, name: str = "tools/call read", **fields: Any) -> Scope:

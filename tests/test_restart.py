@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from collector.batch import Batch
-from collector.columns import Report
+from collector.columns import Row
 from collector.correlate.correlate import Correlator
 from collector.correlate.pacing import Later
 from collector.engine.duckdb.lookup import Lookup
@@ -76,7 +76,7 @@ RECORDINGS = {
 }
 
 
-def restarted(batches: Sequence[Batch], *, fails: bool = False) -> list[Report]:
+def restarted(batches: Sequence[Batch], *, fails: bool = False) -> list[Row]:
     """The events after each batch was committed by another collector; with `fails`, at the second attempt."""
     store = Store.open("duckdb://:memory:")
     for number, batch in enumerate(batches):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.columns import Report
+from collector.columns import Row
 from tests.doors import DOORS, KODE_MONITOR, KODE_PROGRESS, MS, missing, only, pipeline, through
 
 ROO_MISSING = {
@@ -69,7 +69,7 @@ OPENAGENTS = {
 }
 
 # name: object, what its event must contain
-STORIES: dict[str, tuple[dict[str, Any], Report]] = {
+STORIES: dict[str, tuple[dict[str, Any], Row]] = {
     "roo: missing parameter": (
         ROO_MISSING,
         {

@@ -104,7 +104,8 @@ def called(arguments: dict[str, str], message: str = "") -> str | None:
         "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "run", "error.type": "ValueError",
         "gen_ai.tool.call.arguments": json.dumps(arguments), "error.message": message,
     }  # fmt: skip
-    return only(taken(spans({"attributes": attributes, "status": 2}), "traces")).get("target")
+    target: str | None = only(taken(spans({"attributes": attributes, "status": 2}), "traces")).get("target")
+    return target
 
 
 def test_no_part_of_a_secret_is_a_target() -> None:

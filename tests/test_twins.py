@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from collector.batch import Batch
-from collector.columns import Report
 from collector.correlate.correlate import Correlator
 from collector.correlate.twins import NEAR_NS, REACH, parts_of
 from collector.engine.duckdb.lookup import Lookup
@@ -19,7 +18,7 @@ from collector.query.queries import redirected
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, spans, stored, taken, through
 
 
-def told(at_ms: int, role: str = "call", message: str = "m", service: str = "s") -> Report:
+def told(at_ms: int, role: str = "call", message: str = "m", service: str = "s") -> Any:
     time_ns = NOW + at_ms * 10**6
     return {"time_ns": time_ns, "source": "x", "service": service, "message": message, "_twin": [role, "message"]}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from collector.columns import Report
 from collector.decode.record import Record, Scope
 from collector.recognise.recognise import recognise
 from collector.recognise.sources import load_sources
+from collector.report import Report
 
 TABLES = load_sources()
 AGENTS = (

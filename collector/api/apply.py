@@ -21,11 +21,12 @@ from litestar.types import ControllerRouterHandler
 
 from collector.access import check_json
 from collector.api.parameters import read_none
-from collector.columns import Report
+from collector.columns import Row
 from collector.engine.duckdb import rewrite
 from collector.engine.duckdb.store import Store
 from collector.journal.writer import Writer
 from collector.pipeline import Pipeline
+from collector.report import as_report, as_row
 
 SLICE = 2_000  # rows per transaction; ingest continues in between
 PASSES = 5  # reports that arrive meanwhile may be folded with rows not yet processed
@@ -93,9 +94,9 @@ class Apply:
             after_ns = until
             yield
 
-    def _row(self, row: Report) -> Report:
+    def _row(self, row: Row) -> Row:
         if "report" not in row:
-            return self._pipeline.again(row, self.redacted)
+            return as_row(self._pipeline.again(as_report(row), self.redacted))
         report = msgspec.json.decode(row["report"])
         clean = self._pipeline.again(report, self.redacted)
         return row if clean is report else {**row, "report": msgspec.json.encode(clean).decode()}
@@ -120,7 +121,7 @@ class Apply:
                     return text
                 return json.dumps(json.loads(clean["params"]), ensure_ascii=False, sort_keys=True)
         name = column if column in ("session", "service", "source") else "message"
-        return str(self._pipeline.again({name: text}, self.redacted)[name])
+        return str(as_row(self._pipeline.again(as_report({name: text}), self.redacted))[name])
 
 
 class Applying:

@@ -6,7 +6,7 @@ import time
 
 from collector.classify.classify import load_taxonomy
 from collector.classify.template.fingerprint import fingerprint, template
-from collector.columns import Report
+from collector.columns import Row
 from collector.commands.progress import progress
 from collector.commands.rebuild import rebuilt
 from collector.engine.duckdb.bulk import Cast, fill
@@ -109,9 +109,9 @@ def _cast() -> Cast:
     return Cast(patterns, agents, tools, _failures())
 
 
-def _failures() -> list[Report]:
+def _failures() -> list[Row]:
     taxonomy = load_taxonomy()
-    rows: list[Report] = []
+    rows: list[Row] = []
     low = 0
     for tool, name, message, reported, status, weight in FAILURES:
         low = 0 if not rows or rows[-1]["tool"] != tool else low

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from collector.columns import Report
 from collector.correlate.fold import as_bytes, began_ns, is_own
 from collector.recognise.identify import key64
-from collector.recognise.results import FRESH, REPEATED
+from collector.report import Rank, Report
 
 _Name = tuple[str, ...]  # of a span: trace and span id
 
@@ -45,7 +44,7 @@ def attempts(event_id: int, reports: Sequence[Report]) -> dict[int, list[Report]
         return {event_id: list(reports)}
     found: list[list[Report]] = [[] for _ in runs]
     for report in reports:
-        if report.get("_rank") != REPEATED:
+        if report.get("_rank") != Rank.REPEATED:
             found[_place(report, runs)].append(report)
     first = min(range(len(runs)), key=lambda place: min(map(_received, found[place])))
     names = [
@@ -131,7 +130,7 @@ def _is_span(report: Report) -> bool:
         and "duration_ms" in report
         and "span_id" in report
         and "trace_id" in report
-        and report.get("_rank", 0) > FRESH
+        and report.get("_rank", 0) > Rank.FRESH
         and not report.get("_lends")
     )
 

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from collector.batch import Sampling, Sender, Switch, Unread
-from collector.columns import Report
+from collector.columns import Row
+from collector.report import Report
 
 Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
 
@@ -35,7 +36,7 @@ class Changes:
     waiting: list[tuple[int, int]] = field(default_factory=list)
     # Spans of calls below others, each with its event (nested.py).
     below: list[tuple[int, int]] = field(default_factory=list)
-    twins: list[Report] = field(default_factory=list)  # which units are in which event because they are twins
+    twins: list[Row] = field(default_factory=list)  # which units are in which event because they are twins
     position: int = 0  # in the journal, of the last batch
     accepted: int = 0  # records in these requests
     accounting: Counter[str] = field(default_factory=Counter)  # what became of them

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from collector.batch import Batch
-from collector.columns import ONLY_OF_REPORTS, Report
 from collector.correlate.attempts import attempts
 from collector.correlate.changes import Changes, Named
 from collector.correlate.conversations import Conversations
@@ -23,10 +22,11 @@ from collector.correlate.nested import REMEMBERED, Below, around_of, below_key, 
 from collector.correlate.pacing import Later
 from collector.correlate.senders import Senders, counted
 from collector.correlate.sessions import adopt_session, is_sought
-from collector.correlate.sites import SITE, site_keys
+from collector.correlate.sites import site_keys
 from collector.correlate.twins import pair
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
+from collector.report import ONLY_OF_REPORTS, Report
 from collector.times import MAX_NS, MINUTE
 
 KEYS_REMEMBERED = 100_000  # about 15 MB in two generations; older keys are looked up in the store
@@ -44,23 +44,22 @@ def keys_of(report: Report) -> list[int]:
     are ordered by their ids.
     """
     found: list[int] = []
-    get = report.get
-    operation, call, trace = get("operation") or "", get("call_id"), get("trace_id")
+    operation, call, trace = report.get("operation") or "", report.get("call_id"), report.get("trace_id")
     if call:
-        if (session := get("session")) and get("session_source") != "trace_id":
-            found.append(key64(operation, "call", get("service") or "", session, call))
+        if (session := report.get("session")) and report.get("session_source") != "trace_id":
+            found.append(key64(operation, "call", report.get("service") or "", session, call))
         if trace:
             found.append(key64(operation, "trace call", trace, call))
-        if get("session_source") == "trace":
+        if report.get("session_source") == "trace":
             found.reverse()
-    if trace and (span := get("span_id")) and get("source_signal") == "span":
+    if trace and (span := report.get("span_id")) and report.get("source_signal") == "span":
         if operation == "model":  # child spans refer to it by this
             found.append(key64("call of", trace, span, operation))
         else:
             found.append(key64("span", trace, span))
-        if operation == "tool" and (tool := get("tool")):  # to this too
+        if operation == "tool" and (tool := report.get("tool")):  # to this too
             found.append(key64("call of", trace, span, _bare(tool)))
-    if more := get("_keys"):
+    if more := report.get("_keys"):
         found.extend(more)
     return found
 
@@ -285,7 +284,7 @@ class Correlator:
 
     def _place(self, entries: Sequence[Entry], now_ns: int) -> None:
         """Adds the keys made of a call's site and arguments, from all of its reports, new and stored (sites.py)."""
-        if placed := [entry for entry in entries if SITE in entry.reports[0]]:
+        if placed := [entry for entry in entries if "_site" in entry.reports[0]]:
             known = self._known({key for entry in placed for key in entry.keys})
             told = [(entry.keys, entry.reports) for entry in placed]
             stored = self._lookup.reports_of(sorted(set(known.values())), now_ns) if known else {}

@@ -7,16 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from collector.classify.template.fingerprint import fingerprint
-from collector.columns import COLUMNS, ONLY_OF_REPORTS, WEIGHTS, Report
+from collector.columns import COLUMNS, Row
 from collector.recognise.identify import bare_tool
-from collector.recognise.results import FRESH
-from collector.recognise.settle import OK_DEFAULT
-
-# Where a session came from, the most reliable last.
-SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
-
-KNOWN = ("resource", "record")  # sessions that are never corrected
-GUESSED = ("trace", "trace_id", "instance")  # those that their trace may still correct
+from collector.report import COVERED, GUESSED, KNOWN, SESSION_RANK, STORED, Rank, Report, Strength, as_report, as_row
 
 CLASS_FIELDS = (
     "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "mistake", "retryable",
@@ -26,8 +19,6 @@ FAILURE_FIELDS = frozenset(
     (*CLASS_FIELDS, "reported_class", "retryable_declared", "retry_after_ms", "message", "stack", "suggestion",
      "template", "fingerprint")
 )  # fmt: skip
-TRANSIENT = (*WEIGHTS, *ONLY_OF_REPORTS)  # of reports, not of events
-OF_ANY_REPORT = (*WEIGHTS, "_twin")
 UNSPECIFIC = {
     "UnknownError": 0,
     "ToolExecutionError": 1,
@@ -45,12 +36,12 @@ def fold(reports: Sequence[Report]) -> Report:
     evidence, the class from the most specific report with that outcome; ties go to the smaller report.
     """
     if len(reports) == 1:
-        row = reports[0].copy()
-        for name in TRANSIENT:
+        row = as_row(reports[0]).copy()
+        for name in STORED:
             row.pop(name, None)
         if reports[0].get("_lends"):
             row.pop("outcome", None)
-        return row
+        return as_report(row)
     reports = _yielding(reports)
     ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), as_bytes(report)))
     row = {}
@@ -71,7 +62,7 @@ def fold(reports: Sequence[Report]) -> Report:
         _fold_outcome(row, told)
     if row.get("target"):
         _fold_target(row, ranked)
-    return row
+    return as_report(row)
 
 
 def is_below(inner: Report, outer: Report) -> bool:
@@ -90,7 +81,7 @@ def _inner_last(reports: Sequence[Report]) -> Sequence[Report]:
     spans = [one for one in reports if one.get("source_signal") == "span" and one.get("span_id")]
     if len(spans) < 2:
         return reports
-    around = {(one.get("trace_id"), one["span_id"]): one for one in spans}
+    around = {(one.get("trace_id"), one.get("span_id")): one for one in spans}
 
     def lowered(one: Report) -> Report:
         outer = around.get((one.get("trace_id"), one.get("parent_span_id")))
@@ -122,7 +113,7 @@ def _yielding(reports: Sequence[Report]) -> Sequence[Report]:
 def _lowered(report: Report, *, again: bool) -> Report:
     """One rank lower; with `again`, after which the request was made again, it is no evidence of how that ended."""
     strength = report.get("_strength", 0)
-    weight = min(strength, OK_DEFAULT - 1) if again else strength
+    weight = min(strength, Strength.OK_DEFAULT - 1) if again else strength
     return report | {"_rank": report.get("_rank", 0) - 1, "_strength": weight}
 
 
@@ -134,7 +125,7 @@ def began_ns(report: Report) -> int:
 
 def is_own(report: Report) -> bool:
     """Whether this reports the call itself, under an id: not a result told to a model, nor a report that only lends."""
-    return report.get("_rank", 0) > FRESH and "_twin" not in report and not report.get("_lends")
+    return report.get("_rank", 0) > Rank.FRESH and "_twin" not in report and not report.get("_lends")
 
 
 def adding(reports: Sequence[Report], known: Sequence[Report]) -> Sequence[Report]:
@@ -161,7 +152,7 @@ def _covers(best: Report, told: Report) -> bool:
         and (told.get("session_source") in KNOWN or _guessed(best) == _guessed(told))
         and not (best["outcome"] == "ok" and FAILURE_FIELDS.intersection(best))
         and (best["outcome"] == "ok" or told.get("target") is None)
-        and all(name in OF_ANY_REPORT if name[0] == "_" else best.get(name) is not None for name in told)
+        and all(name in COVERED if name[0] == "_" else best.get(name) is not None for name in told)
     )
 
 
@@ -194,7 +185,7 @@ def first_received(reports: Iterable[Report]) -> int:
     return min((report["received_ns"] for report in reports), default=0)
 
 
-def _fold_target(row: Report, ranked: Sequence[Report]) -> None:
+def _fold_target(row: Row, ranked: Sequence[Report]) -> None:
     """What the call itself named, or else, for a call that failed, what was found in a message. Of a call that ended
     well, nothing that was taken for an error names it.
     """
@@ -207,13 +198,13 @@ def _fold_target(row: Report, ranked: Sequence[Report]) -> None:
         row["target_guessed"] = True
 
 
-def _fold_session(row: Report, ranked: Sequence[Report]) -> None:
+def _fold_session(row: Row, ranked: Sequence[Report]) -> None:
     best = max(ranked, key=_session_rank)
     for name in ("session", "session_source"):
         row[name] = best.get(name)
 
 
-def _fold_outcome(row: Report, told: Sequence[Report]) -> None:
+def _fold_outcome(row: Row, told: Sequence[Report]) -> None:
     surest = max(told, key=lambda report: report.get("_strength", 0))
     row["outcome"] = surest["outcome"]
     if surest["outcome"] in ("ok", "unknown"):
@@ -225,7 +216,7 @@ def _fold_outcome(row: Report, told: Sequence[Report]) -> None:
     )
     for name in CLASS_FIELDS:
         row[name] = same[0].get(name)
-    for report in same:
+    for report in map(as_row, same):
         for name in FAILURE_FIELDS.difference(CLASS_FIELDS):
             if report.get(name) is not None:
                 row.setdefault(name, report[name])

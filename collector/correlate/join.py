@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.columns import Report
+from collector.report import Report
 
 
 @dataclass(slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from collector.batch import Sender, Switch, Unread
-from collector.columns import COLUMNS, Report
+from collector.columns import COLUMNS, Row
 from collector.correlate.changes import Named
+from collector.report import Report, as_report
 
 LENT = ("request", "session")  # how a model that no report of the call names is known
 Span = tuple[int, int]  # first and last time
@@ -88,9 +89,9 @@ class Lookup(Protocol):
         """The reports from which each of these events was folded; those received just before `now_ns` cost least."""
 
 
-def report_of(row: Report) -> Report:
+def report_of(row: Row) -> Report:
     """The one report of an event that has no rows in `reports`."""
-    report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
+    report: Row = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
     report.pop("asked_by", None)  # this and what a model request lent is no word of the call's own report
     if row["model_from"] in LENT:
         for name in ("model", "model_from"):
@@ -99,4 +100,4 @@ def report_of(row: Report) -> Report:
     report["_strength"] = row["outcome_strength"] or 0
     if row["target_guessed"]:
         report["target_guessed"] = True
-    return report
+    return as_report(report)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from collector.columns import Report
 from collector.correlate.fold import began_ns, is_below
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
+from collector.report import Report
 
 REMEMBERED = 25_000  # spans, in two generations
 MOST_BELOW = 4  # of one tool below one span: with more it is a loop, not a call

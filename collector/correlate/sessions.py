@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collector.columns import Report
 from collector.correlate.changes import Named
 from collector.correlate.conversations import is_told
+from collector.report import Report
 
 
 def is_sought(report: Report) -> bool:

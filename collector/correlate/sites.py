@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from collector.columns import Report
 from collector.recognise.identify import key64, site_key
+from collector.report import Report
 
-SITE = "_site"
 MOST = 8  # sites, or arguments, of one id; with more it cannot be one call
 
 
@@ -21,8 +20,8 @@ def site_keys(told: Sequence[tuple[Sequence[int], Iterable[Report]]]) -> Iterato
     halves: dict[int, tuple[set[str], set[str]]] = {}
     for keys, reports in told:
         for report in reports:
-            for half in (halves.setdefault(key, (set(), set())) for key in keys if SITE in report):
-                for known, part in zip(half, report[SITE], strict=True):
+            for half in (halves.setdefault(key, (set(), set())) for key in keys if "_site" in report):
+                for known, part in zip(half, report["_site"], strict=True):
                     known.update((part,) if part else ())
     for keys, _ in told:
         found = [halves[key] for key in keys if key in halves]

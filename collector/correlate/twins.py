@@ -15,18 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collector.columns import Report
+from collector.columns import Row
 from collector.correlate.changes import Changes
 from collector.correlate.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
 from collector.correlate.lookup import Lookup, Span
 from collector.recognise.identify import key64
-from collector.recognise.results import ASKED, BEGINNINGS, BEGUN, CALL_TWIN, REPEATED, TOLD, TWIN, each_twin
+from collector.report import BEGINNINGS, RESULT_TWIN, Rank, Report, Role, as_row, each_twin
 from collector.times import MINUTE, SECOND
 
 NEAR_NS = 2 * SECOND
 TURN_WINDOW_NS = 10 * MINUTE
 BARE_WINDOW_NS = 10 * SECOND  # of calls without arguments, where all that a trace tells of a tool may be near
-TOLD_COLUMNS = list(TWIN[1:])
+RESULT_COLUMNS = list(RESULT_TWIN[1:])
 AROUND = 5  # reports within this many windows of a new one are paired again
 REACH = 64  # a report is only compared with this many following ones of its identity
 
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
         and for another outcome, unless the arguments of the calls are equal.
         """
         outcomes = {self.outcome, other.outcome} - {"", "unknown"}
-        unlikely = (self.role == TOLD) + (self.is_bare and len(outcomes) > 1)
+        unlikely = (self.role == Role.RESULT) + (self.is_bare and len(outcomes) > 1)
         return other.time_ns - self.time_ns + unlikely * TURN_WINDOW_NS
 
     @property
@@ -100,9 +100,9 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
             if unit not in new:
                 changes.reports += [(unit, report) for report in units[unit]]
             received_ns = first_received(units[unit])  # it is removed a day later
-            row = {"unit": unit, "event_id": event_id, "received_ns": received_ns}
+            of_event: Row = {"unit": unit, "event_id": event_id, "received_ns": received_ns}
             changes.twins += [
-                row | {"identity": one.identity, "time_ns": one.time_ns} for one in _told(unit, units[unit])
+                of_event | {"identity": one.identity, "time_ns": one.time_ns} for one in _told(unit, units[unit])
             ]
 
 
@@ -131,7 +131,7 @@ class _Part:
 def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate]]:
     for place, one in enumerate(line):
         # What was told before a call ended is hardly of this call; but clocks need not agree.
-        window_ns = NEAR_NS if one.role == TOLD else one.window_ns
+        window_ns = NEAR_NS if one.role == Role.RESULT else one.window_ns
         for other in line[place + 1 : place + 1 + REACH]:
             if other.time_ns - one.time_ns > window_ns:
                 break
@@ -145,30 +145,30 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     """
     own = any(map(is_own, reports))
     known = any("call_id" in one for one in reports if is_own(one))
-    fresh = any(one.get("_rank", 0) > REPEATED for one in reports if "_twin" in one)
+    fresh = any(one.get("_rank", 0) > Rank.REPEATED for one in reports if "_twin" in one)
     for report in reports:
-        if fresh and report.get("_rank") == REPEATED:  # later requests tell it too, beside newer results of equal calls
+        if fresh and report.get("_rank") == Rank.REPEATED:  # later requests tell it too, beside newer ones
             continue
         for role, *columns in each_twin(report.get("_twin", ())):
-            if (own and role == TOLD) or (known and role == CALL_TWIN[0]):
+            if (own and role == Role.RESULT) or (known and role == Role.CALL):
                 continue
-            family = identity = _identity(report, columns)
-            window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else NEAR_NS
-            if columns == TOLD_COLUMNS:
-                family = _identity({**report, "params_hash": None}, columns)
+            family = identity = _identity(as_row(report), columns)
+            window_ns = TURN_WINDOW_NS if role in (Role.ASKED, Role.BEGUN) else NEAR_NS
+            if columns == RESULT_COLUMNS:
+                family = _identity(as_row(report) | {"params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
             one = Candidate(
                 began_ns(report) if role in BEGINNINGS else report["time_ns"], as_bytes(report), unit, identity, role,
                 family, window_ns, report.get("outcome") or "",
             )  # fmt: skip
             yield one
-            if role == TOLD and family != identity:  # a call whose arguments are not exported
+            if role == Role.RESULT and family != identity:  # a call whose arguments are not exported
                 yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
 
 
-def _identity(report: Report, columns: Sequence[str]) -> int:
+def _identity(report: Row, columns: Sequence[str]) -> int:
     """What twins have in common. What is told of a call may come from another source: that of the model's client."""
-    common = ("service",) if columns == TOLD_COLUMNS else ("source", "service")
+    common = ("service",) if columns == RESULT_COLUMNS else ("source", "service")
     return key64("twin", *(str(report.get(column) or "") for column in (*common, *columns)))
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from collector.columns import Report
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.readers import Around
 from collector.recognise.recognise import fitting, recognise
 from collector.recognise.sources import Plan, Row, Source, Sources
+from collector.report import Report
 from collector.tables import TableError
 
 AROUND = ("resource", "scope", "scope_version", "events")  # of an example; the rest is the record's

@@ -13,7 +13,6 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from collector.columns import Report
 from collector.decode.record import Record
 from collector.recognise.identify import bare_id
 from collector.recognise.readers import (
@@ -30,6 +29,7 @@ from collector.recognise.readers import (
 )
 from collector.recognise.readings import Use
 from collector.recognise.sources import Fitting, Row
+from collector.report import Report, as_row
 from collector.times import EARLIEST_NS, time_of
 
 Signs = dict[str, list[Any]]
@@ -147,12 +147,13 @@ def _scaled(value: Any, scale: float) -> float | None:
     return None if number is None else number * scale
 
 
-def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tuple[Signs, Report]:
+def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tuple[Signs, dict[str, Any]]:
     """Fills the report's columns by the row's keys; returns the evidence, and the other attributes that are kept."""
     attributes = record.attributes
     shape: Shape | None = fitting.shape
     if shape is None:
         shape = fitting.shape = _made(fitting.row, attributes)
+    columns = as_row(report)
     for slot, convert, places in shape.columns:
         for key, read_place, scale, source in places:
             value = attributes[key] if read_place is None else read_place(record, around)
@@ -167,9 +168,9 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
             else:
                 put = (as_text if convert is None else convert)(value)
             if put is not None:
-                report[slot] = put
+                columns[slot] = put
                 if slot == "session":
-                    report["session_source"] = source
+                    columns["session_source"] = source
                 break
     signs: Signs = {}
     for kind, key, read_place in shape.signs:

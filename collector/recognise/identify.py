@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from collector.columns import Report
+from collector.report import Report
 
 Key = tuple[str, ...]
 

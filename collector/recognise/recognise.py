@@ -2,17 +2,6 @@
 
 The tables (`sources`) say which records are reports and where their fields are. `settle` decides the outcome, `told`
 finds tool results inside model requests. No I/O, no clock; no telemetry makes this raise.
-
-Besides columns, reports have keys that begin with "_", which are kept with a report but not with its event:
-`_text`, `_shape`, `_cut`    input of the classifier, and whether the agent cut the arguments; these are not kept
-`_rank`, `_strength`   which report's fields and outcome win in the fold
-`_keys`    further identities: reports that share one are one event
-`_refs`    identities of another report, usually of the parent span: the report joins that event if it is a call of
-           the same tool; two reports that share only a ref stay separate
-`_lends`   makes no event by itself, only adds to one that another report makes
-`_site`    for a call with an id: its place and the mark of its arguments, "" if unknown; a report of the call without
-           an id is found by both
-`_twin`    the role of a report without any common id, and the columns that must be equal in its twin; or several such
 """
 
 from __future__ import annotations
@@ -24,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from collector.columns import Report
 from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
 from collector.recognise.conversation import conversation_key, conversation_keys
@@ -34,19 +22,16 @@ from collector.recognise.messages import messages_at
 from collector.recognise.readers import Around, as_float, as_text, parsed, present
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.results import (
-    BEGUN,
-    CALL_TWIN,
-    TOLD,
     asked_ids,
     asked_reports,
-    each_twin,
     result_reports,
     tool_results,
 )
 from collector.recognise.sampling import Sampled, load_signs, look
-from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
-from collector.recognise.sources import AI_OPERATION, RANKS, Fitting, Plan, Row, Sources
+from collector.recognise.settle import UNDISPUTED, Raised, Said, Settled, settle
+from collector.recognise.sources import AI_OPERATION, Fitting, Plan, Row, Sources
 from collector.recognise.unread import UNREAD, load_unread
+from collector.report import CALL_TWIN, OF_ONE_CALL, RANKS, Report, Strength, as_report, as_row, each_twin, part_of
 from collector.times import EARLIEST_NS, MAX_NS
 
 RESOURCE = {
@@ -60,7 +45,6 @@ RESOURCE = {
 # OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
 SENDER = ("service", "service_instance", "session")  # of these, and of equal records, which one tells a record apart
-OF_ONE_CALL = (TOLD, BEGUN, CALL_TWIN[0])  # roles that a call with an id needs no twin for
 SIGNS = frozenset(load_signs().attributes)
 
 
@@ -121,7 +105,7 @@ class _Reading:
         version = scope.version or as_text(resource.get("service.version")) or ""
         self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name, version)
         self._around = Around(resource, scope.name, version=scope.version)
-        self._base = _base(resource) | _own(resource, dimensions)
+        self._base = as_report(_base(resource) | _own(resource, dimensions))
         self._dimensions = dimensions
         self._starts: dict[int, Report] = {}
         self._found = found
@@ -192,9 +176,9 @@ class _Reading:
         report = self._start(row, record).copy()
         signs, rest = read(fits, record, self._around, report)
         if self._dimensions:
-            report.update(_own(record.attributes, self._dimensions))
-        if "session" in report and record.trace_id and report["session_source"] == "record":
-            link = _began(record), report["session"]
+            as_row(report).update(_own(record.attributes, self._dimensions))
+        if record.trace_id and report.get("session_source") == "record" and (session := report.get("session")):
+            link = _began(record), session
             found.links[record.trace_id] = min(link, found.links.get(record.trace_id, link))
         if record.trace_state or (rest and not SIGNS.isdisjoint(rest)):
             self._telling.append(record)
@@ -242,8 +226,8 @@ class _Reading:
         """The columns that every report of this row has in this scope; those of the record win over them."""
         start = self._starts.get(id(row))
         if start is None:
-            start = {column: value for column, value in self._base.items() if column not in row.reading().never}
-            start.update(source=row.source, operation=row.operation)
+            start = part_of(self._base, self._base.keys() - row.reading().never)
+            start.update({"source": row.source, "operation": row.operation})
             start["_rank"] = RANKS.get(record.signal, 0) if row.rank is None else row.rank
             if row.lends:
                 start["_lends"] = True
@@ -259,15 +243,15 @@ def _began(record: Record) -> int:
     return began if EARLIEST_NS <= began < MAX_NS else MAX_NS
 
 
-def _base(resource: Mapping[str, Any]) -> Report:
-    base: Report = {}
+def _base(resource: Mapping[str, Any]) -> dict[str, Any]:
+    base = {}
     for column, keys in RESOURCE.items():
         if text := next((text for key in keys if (text := as_text(resource.get(key)))), None):
             base[column] = text
     return base
 
 
-def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> Report:
+def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> dict[str, Any]:
     """The user-defined dimensions among these attributes."""
     return {name: text for name in dimensions if (text := as_text(attributes.get(name)))}
 
@@ -405,16 +389,17 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
         settled = settle(signs, rules, _stated(row, record, report))
     else:
         settled = UNDISPUTED[record.status != 0 and rules.status]
-    if (row.lends or not rules.silence) and settled.strength == OK_DEFAULT:
+    if (row.lends or not rules.silence) and settled.strength == Strength.OK_DEFAULT:
         settled = Settled()
     if settled.outcome:
         report["outcome"] = settled.outcome
-        report["_strength"] = settled.strength if row.sure else min(settled.strength, UNSURE)
+        report["_strength"] = settled.strength if row.sure else min(settled.strength, Strength.UNSURE)
     if settled.exit_code is not None and report["operation"] == "tool":
         report.setdefault("tool_kind", "command")
     if settled.outcome in ("", "ok", "unknown"):
-        for column in ("message", "stack", "reported_class"):
-            report.pop(column, None)
+        report.pop("message", None)
+        report.pop("stack", None)
+        report.pop("reported_class", None)
     else:
         _add_reason(report, settled)
 

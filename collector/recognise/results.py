@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.columns import Report
 from collector.decode.record import Record
 from collector.recognise.identify import (
     bare_id,
@@ -29,30 +28,16 @@ from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
 from collector.recognise.readings import Rules
 from collector.recognise.reasons import refusal_in
-from collector.recognise.settle import OK_DEFAULT
 from collector.recognise.sources import Row
-
-# A text heuristic must never win over the call's own report (10 and more), but wins over an unmarked result.
-TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
-# Ranks, below those of all reports of the call itself; what a client tells is one below what its framework tells.
-FRESH, REPEATED = 4, 2
+from collector.report import ASKED_TWIN, RESULT_TWIN, Rank, Report, Role, Strength, each_twin, part_of
 
 Answered = tuple[Result, Call | None, int]  # a result, its call, how many results the model had seen before it
-
-TOLD, ASKED, BEGUN = "told", "asked", "begun"  # roles of twins
-FRAMEWORK, CLIENT = "framework", "client"  # roles of two that tell one request, and with it the same results
-BEGINNINGS = (BEGUN, "opens", "opened")  # roles of what is near another by its beginning
 
 CALLS = re.compile("[Tt]ool|unction")  # in the JSON text of an answer that asks for any
 REMINDER = "<system-reminder>"  # what Claude Code appends for the model: each time another text
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
-# Roles and columns; the twins are spans of tools without a call id, in all tables that do not only amend. A call
-# asked for again in a later turn, below one parent, is another call: each began soon after it was asked for.
-TWIN = (TOLD, "trace_id", "tool", "params_hash")
-CALL_TWIN = ("call", *TWIN[1:])
 REPEATED_ID = re.compile(r"\.[0-9]+\Z")  # as `_numbered` writes it
-ASKED_TWIN = (ASKED, "trace_id", "parent_span_id", "tool", "params_hash")
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 
@@ -150,11 +135,6 @@ class ToolResult:
     exit_code: int | None
     digest: int
     turn: int
-
-
-def each_twin(twin: Sequence[Any]) -> Sequence[Sequence[str]]:
-    """Each role and its columns, of one such list or of several."""
-    return [twin] if twin and isinstance(twin[0], str) else twin
 
 
 def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
@@ -265,15 +245,15 @@ def _judge(result: Result, output: Output) -> tuple[str, int, str]:
     ):
         outcome = next((one for one in (marked, output.verdict) if one and one != "ok"), "error")
         refusal = refusal_in(text) if outcome == "error" and not output.exit_code else ""
-        return refusal or outcome, TOLD_ERROR, text
+        return refusal or outcome, Strength.ERROR, text
     if marked == "ok" or output.exit_code == 0:
-        return "ok", TOLD_OK, text
+        return "ok", Strength.RESULT_OK, text
     head = text[:400]
     refusal = refusal_in(head.lstrip().partition("\n")[0])
     telling = any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START))
     if telling or refusal or _is_validation(result.value):
-        return refusal or "error", TOLD_MAYBE, text
-    return "ok", TOLD_OK, text
+        return refusal or "error", Strength.RESULT_MAYBE, text
+    return "ok", Strength.RESULT_OK, text
 
 
 def _is_validation(value: Any) -> bool:
@@ -295,13 +275,13 @@ def result_reports(
     """
     scope = model.get("session") or record.trace_id or model.get("service_instance", "")
     told_as = {role for role, *_ in each_twin(row.twin)}
-    roles = [role for role in (FRAMEWORK, CLIENT) if role in told_as]
+    roles = [role for role in (Role.FRAMEWORK, Role.CLIENT) if role in told_as]
     for some in results:
         for position, one in enumerate(some):
             lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
             # Without a session the next trace repeats the whole conversation: repeated results must make no events.
             lends = lends or not (one.fresh or "session" in model)
-            if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
+            if lends and (one.outcome == "ok" or one.strength <= Strength.OK_DEFAULT):
                 continue
             report = _result_report(roles, record, model, one, position, lends=lends)
             if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
@@ -330,16 +310,16 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
         calls = [(call_id, tool, {} if params is None else params) for call_id, tool, params in calls_in(messages)]
         transfers = sum(tool.startswith(TRANSFER) for _, tool, _ in calls)
         for call_id, tool, params in calls:
-            report: Report = {column: model[column] for column in ("source", "service", *SESSION) if column in model}
-            report.update(
-                operation="tool",
-                source_signal=record.signal,
-                tool=tool,
-                params=params,
-                time_ns=record.time_ns,
-                _rank=1,
-                _lends=True,
-            )
+            report: Report = {
+                **part_of(model, ("source", "service", *SESSION)),
+                "operation": "tool",
+                "source_signal": record.signal,
+                "tool": tool,
+                "params": params,
+                "time_ns": record.time_ns,
+                "_rank": Rank.ASKED,
+                "_lends": True,
+            }
             if not is_name(call_id, tool):
                 report["call_id"] = call_id
             if record.trace_id:
@@ -357,7 +337,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
 def _twins(roles: Iterable[str], report: Report) -> Iterator[Sequence[str]]:
     """Role and columns by which a result is found: in the trace without its id, else by its id in another's trace."""
     if "trace_id" in report and "tool" in report and "params" in report:
-        yield TWIN
+        yield RESULT_TWIN
     if "call_id" in report:
         yield from ((role, "call_id") for role in roles)
 
@@ -365,15 +345,16 @@ def _twins(roles: Iterable[str], report: Report) -> Iterator[Sequence[str]]:
 def _result_report(
     roles: Sequence[str], record: Record, model: Report, one: ToolResult, position: int, *, lends: bool
 ) -> Report:
-    report: Report = {column: model[column] for column in SHARED if column in model}
-    report.update(
-        operation="tool",
-        source_signal=record.signal,
-        outcome=one.outcome,
-        time_ns=(record.start_ns or record.time_ns or record.observed_ns) + position,
-        _strength=one.strength,
-        _rank=FRESH - (CLIENT in roles) if one.fresh else REPEATED,
-    )
+    told = Rank.CLIENT if Role.CLIENT in roles else Rank.FRESH
+    report: Report = {
+        **part_of(model, SHARED),
+        "operation": "tool",
+        "source_signal": record.signal,
+        "outcome": one.outcome,
+        "time_ns": (record.start_ns or record.time_ns or record.observed_ns) + position,
+        "_strength": one.strength,
+        "_rank": told if one.fresh else Rank.REPEATED,
+    }
     if record.trace_id:
         report["trace_id"] = record.trace_id
     if record.trace_id and is_name(REPEATED_ID.sub("", one.call_id), one.tool):

@@ -16,11 +16,8 @@ from collector.recognise.outputs import Output, breaks_schema, exit_code_in, rea
 from collector.recognise.readers import as_bool, as_int, tells_error
 from collector.recognise.readings import Rules
 from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, untraced
+from collector.report import STRENGTHS, Strength
 
-# How certain an outcome is; the fold takes the strongest.
-STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20, "unknown": 1}
-OK_DEFAULT = 10
-UNSURE = 15
 TEXT_CHARS = 64 << 10
 
 CANCELLED_CLASS = re.compile(
@@ -99,9 +96,9 @@ class _Case:
         self.verdicts.add("error" if code else "ok")
 
 
-EXITED_WELL = Settled("ok", STRENGTHS["ok"], exit_code=0)
-UNDISPUTED = {True: Settled("ok", STRENGTHS["ok"]), False: Settled("ok", OK_DEFAULT)}
-LEFT_OPEN = Settled("unknown", STRENGTHS["unknown"])
+EXITED_WELL = Settled("ok", Strength.OK, exit_code=0)
+UNDISPUTED = {True: Settled("ok", Strength.OK), False: Settled("ok", Strength.OK_DEFAULT)}
+LEFT_OPEN = Settled("unknown", Strength.UNKNOWN)
 
 
 def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:

@@ -38,7 +38,6 @@ FRAMEWORK = 40  # the least `order` of a table of frameworks and conventions, wh
 STANDARD_COLUMNS = tuple(dict.fromkeys(column for columns in SPOKEN.values() for column in columns))
 # The AI SDK's own name of a span: it makes spans with whatever tracer it is given, and span processors rename them.
 AI_OPERATION = "ai.operationId"
-RANKS = {"log": 40, "span": 30, "event": 40, "moment": 40}
 
 
 def cached(results: dict[tuple[str, ...], T], names: tuple[str, ...], result: T) -> T:

@@ -11,8 +11,6 @@ from nanoarrow.c_array import c_array_from_buffers
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.ipc import StreamWriter
 
-from collector.columns import Report
-
 _ARROW = {
     "varchar": na.string(), "json": na.string(), "bigint": na.int64(), "ubigint": na.uint64(), "integer": na.int32(),
     "double": na.float64(), "boolean": na.bool_(), "smallint": na.int16(),
@@ -22,7 +20,7 @@ _ARROW = {
 Columns = Mapping[str, Sequence[Any]]  # of equal length, None where a row has no value
 
 
-def columns_of(rows: Sequence[Report], types: Mapping[str, str], *, whole: bool = False) -> Columns:
+def columns_of(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str], *, whole: bool = False) -> Columns:
     """The columns that any row has, or with `whole` all columns, in the order of `types`."""
     present = set(types) if whole else set().union(*{tuple(row) for row in rows})
     return {name: [row.get(name) for row in rows] for name in types if name in present}
@@ -44,7 +42,7 @@ class ArrowColumns:
         return CArrayStream.from_c_arrays([self._batch], self._schema, move=False).__arrow_c_stream__()
 
 
-def arrow_stream(rows: Sequence[Report], types: Mapping[str, str]) -> bytes:
+def arrow_stream(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> bytes:
     """Rows as an Arrow IPC stream with every column of `types`, even without rows."""
     out = io.BytesIO()
     with StreamWriter.from_writable(out) as writer:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
-from collector.columns import Report
+from collector.columns import Row
 from collector.engine.duckdb.store import Store
 from collector.times import DAY, MINUTE
 
@@ -20,10 +20,10 @@ LATEST_NS = 30 * MINUTE  # the last session begins half an hour before the end a
 class Cast:
     """Who does what and how it fails; `bulk.sql` says how often. Weights are repeated rows, or `low` to `high`."""
 
-    patterns: list[Report]
-    agents: list[Report]
-    tools: list[Report]
-    failures: list[Report]
+    patterns: list[Row]
+    agents: list[Row]
+    tools: list[Row]
+    failures: list[Row]
 
 
 TYPES = {

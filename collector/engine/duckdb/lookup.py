@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from collector.batch import Sender, Switch, Unread
-from collector.columns import Report
 from collector.correlate.changes import Named
-from collector.correlate.fold import GUESSED
 from collector.correlate.lookup import Span, report_of
 from collector.engine.duckdb.read import Reader
+from collector.report import GUESSED, Report, as_report
 from collector.times import DAY, HOUR, MINUTE
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
@@ -185,7 +184,7 @@ class Lookup:
     def newest_below(self, most: int) -> list[tuple[int, Report]]:
         """Up to `most` spans of calls and requests of the newest minutes that are below another span."""
         asked = {"since": self.newest_ns() - 10 * MINUTE, "most": most}
-        return [(row["event_id"], row) for row in self._rows(NEWEST_BELOW, asked)]
+        return [(row["event_id"], as_report(row)) for row in self._rows(NEWEST_BELOW, asked)]
 
     def misplaced(self, since_ns: int) -> dict[str, Named]:
         """The sessions of those traces whose events or reports received since this time have none, or another one."""

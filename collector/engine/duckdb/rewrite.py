@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.columns import Report
+from collector.columns import Row
 from collector.engine.duckdb.derive import KEPT
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.store import Store, owe
 from collector.engine.duckdb.write import earliest, insert, noted
+from collector.report import as_report
 
 
 def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
@@ -24,14 +25,14 @@ def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
     return end
 
 
-def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[Report]:
+def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[Row]:
     """The rows received after `after_ns` and up to the other time."""
     between = {"after": after_ns, "until": until_ns}
     taken = f"select * from {table} where received_ns > $after and received_ns <= $until"
     return store.rows(taken, between)
 
 
-def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
+def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Row], after_ns: int, until_ns: int) -> None:
     """Replaces the rows of these events between the two times by `rows`; durable when it returns.
 
     The old contents stay in the file until `rewrite_file`, which is due from now on.
@@ -45,7 +46,7 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report]
         )
         insert(cursor, table, rows)
         if table == "events":
-            insert(cursor, "changed", earliest(noted(rows)))
+            insert(cursor, "changed", earliest(noted(map(as_report, rows))))
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from collector.columns import EVENT_COLUMNS, Report
+from collector.columns import EVENT_COLUMNS, Row
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.connection import Busy, Connection, all_or_nothing
@@ -152,7 +152,7 @@ class Store(Reader):
 
     @contextmanager
     def temporary(
-        self, tables: Mapping[str, tuple[Sequence[Report], dict[str, str]]]
+        self, tables: Mapping[str, tuple[Sequence[Row], dict[str, str]]]
     ) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
         """Runs statements that also see these small tables (rows, types), each in a transaction of its own."""
         with self._connection.cursor() as cursor:

@@ -10,11 +10,12 @@ import duckdb
 import msgspec
 
 from collector.batch import Sender
-from collector.columns import TABLES, Report
+from collector.columns import TABLES, Row
 from collector.correlate.changes import Changes
 from collector.correlate.fold import began_ns, orphan
 from collector.engine.duckdb.arrow import ArrowColumns, Columns, columns_of
 from collector.engine.duckdb.schema import POSITION
+from collector.report import Report, as_report
 from collector.times import HOUR, MAX_NS
 
 NOTED = ("service", "session", "time_ns", "operation", "duration_ms")  # columns of an event
@@ -127,10 +128,10 @@ def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> l
         gone,
     )
     cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
-    return [dict(zip(("event_id", *NOTED), row, strict=True)) for row in old]
+    return [as_report(dict(zip(("event_id", *NOTED), row, strict=True))) for row in old]
 
 
-def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
+def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]], like: str = "") -> None:
     """Adds rows to a table that has the columns of `like`; missing values are null."""
     if rows:
         types = TABLES[like or table]
@@ -163,7 +164,7 @@ def noted(events: Iterable[Report]) -> Iterator[tuple[str | None, str | None, in
             yield service, session, began_ns(event) - 1
 
 
-def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Report]:
+def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Row]:
     """The earliest time of each session in each hour, as rows of `changed`."""
     earliest: dict[tuple[str | None, str | None, int], int] = {}
     for service, session, time_ns in changed:
@@ -178,7 +179,7 @@ def _senders(told: Iterable[Sender]) -> dict[str, list[str]]:
     return {"sources": list(sources), "services": list(services)}
 
 
-def _report_rows(changes: Changes) -> list[Report]:
+def _report_rows(changes: Changes) -> list[Row]:
     return [
         {
             "event_id": event_id,
