@@ -26,8 +26,9 @@ from collector.query.compare import compare
 from collector.query.costs import costs
 from collector.query.filters import Selection, terms_of
 from collector.query.groups import groups
-from collector.query.queries import events, newest_ns, sessions, sources
+from collector.query.queries import events, newest_ns, sources
 from collector.query.retries import curve, retries, storms
+from collector.query.sessions import sessions
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
 from collector.times import SECOND, UNITS
@@ -62,6 +63,9 @@ QUESTIONS: tuple[tuple[str, int, str, Ask], ...] = (
     ("groups", 1500, "30d", lambda s: groups(s)),
     ("sessions", 200, "1d", lambda s: sessions(s)),
     ("sessions", 1500, "30d", lambda s: sessions(s)),
+    ("sessions that ended in an error", 200, "1d", lambda s: sessions(s, state="error")),
+    ("sessions that ended in an error", 1500, "30d", lambda s: sessions(s, state="error")),
+    ("one session", 200, "30d", lambda s: sessions(_of(s, "session", "bulk-1"))),
     ("costs by class", 200, "1d", lambda s: costs(s, ["error_class"])),
     ("costs by class", 1500, "30d", lambda s: costs(s, ["error_class"])),
     ("storms", 200, "1d", lambda s: storms(s, 60 * SECOND, 10)),

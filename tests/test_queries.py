@@ -18,6 +18,7 @@ from collector.pipeline import MOST
 from collector.query import queries
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.filters import BadParameter, Selection, select
+from collector.query.sessions import sessions
 from collector.query.statement import wilson
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, measure, mixed
 from tests.reference import expected_chains, recorded_sessions, session_of
@@ -335,9 +336,9 @@ def test_a_page_of_sessions_is_the_same_as_the_first_of_all_sessions(store: Stor
             for number in range(1, 600)
         ],
     )
-    every = queries.sessions(EVER, [sort, "-ended"], 1000).rows(store)
+    every = sessions(EVER, [sort, "-ended"], 1000).rows(store)
     assert len(every) == 40
-    assert queries.sessions(EVER, [sort, "-ended"], 9).rows(store) == every[:10]
+    assert sessions(EVER, [sort, "-ended"], 9).rows(store) == every[:10]
 
 
 def test_a_session_has_the_last_model_that_it_used_whichever_event_came_first(store: Store) -> None:
@@ -347,13 +348,13 @@ def test_a_session_has_the_last_model_that_it_used_whichever_event_came_first(st
     for arrived in (at + other, [*reversed(at), *reversed(other)]):
         store.execute("delete from events")
         holding(store, arrived)
-        rows = queries.sessions(EVER, ["session"]).rows(store)
+        rows = sessions(EVER, ["session"]).rows(store)
         assert [row["model"] for row in rows] == ["second", "high"]
 
 
 def test_sessions_show_their_worst_streak_and_last_outcomes(store: Store) -> None:
     holding(store, [failed(9), failed(8), event(7), failed(6), event(5, outcome="denied"), event(4, session="s2")])
-    rows = queries.sessions(EVER).rows(store)
+    rows = sessions(EVER).rows(store)
     counts = tuple(rows[0][name] for name in ("session", "calls", "ok", "errors", "denied"))
     assert counts == ("s1", 5, 1, 3, 1)
     assert (rows[0]["worst_streak"], rows[0]["strip"]) == (2, "eeoed")
@@ -365,16 +366,16 @@ def test_sessions_tell_which_of_their_errors_last(store: Store) -> None:
     """Of two errors half a minute ago nobody knows yet; one was repaired; another one was not within half an hour."""
     old = [failed(90, session="s1"), failed(50, session="s1"), event(49, session="s1")]
     holding(store, [*old, failed(1, session="s2"), failed(2, session="s2")])
-    rows = queries.sessions(EVER, ["session"]).rows(store)
+    rows = sessions(EVER, ["session"]).rows(store)
     assert [(row["session"], row["errors"], row["lasting"], row["not_known_yet"]) for row in rows] == [
         ("s1", 2, 1, 0), ("s2", 2, 0, 2),
     ]  # fmt: skip
-    assert queries.sessions(EVER, ["-not_known_yet"], 1).rows(store)[0]["session"] == "s2"
+    assert sessions(EVER, ["-not_known_yet"], 1).rows(store)[0]["session"] == "s2"
 
 
 def test_a_strip_holds_the_last_sixty(store: Store) -> None:
     holding(store, [failed(100), *(event(number) for number in range(1, 61))])
-    assert queries.sessions(EVER).rows(store)[0]["strip"] == "o" * 60
+    assert sessions(EVER).rows(store)[0]["strip"] == "o" * 60
 
 
 def test_sources_say_what_they_leave_out(store: Store) -> None:

@@ -12,8 +12,9 @@ from collector.query.compare import COMPARED, compare
 from collector.query.costs import costs
 from collector.query.filters import Selection, terms_of
 from collector.query.groups import groups
-from collector.query.queries import event, events, sessions, sources
+from collector.query.queries import event, events, sources
 from collector.query.retries import curve, retries, storms
+from collector.query.sessions import sessions
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer, Derived, Statement
 from collector.query.streaks import Scope, limits, streaks, summary
@@ -37,6 +38,7 @@ ASKED: dict[str, Callable[[Selection], Answer]] = {
     "events": lambda s: events(s, 10),
     "event": lambda s: event(1),
     "sessions": lambda s: sessions(s),
+    "sessions by state": lambda s: sessions(s, ["state"], state="error"),
     "sources": lambda s: sources(s),
     "groups": lambda s: groups(s),
     "groups with recovery": lambda s: groups(s, measures=["recovery_rate"]),

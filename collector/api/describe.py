@@ -53,6 +53,7 @@ ROWS = Schema(
         "to": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
         "next": Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL]),
         "after": TEXT,
+        "summary": Schema(type=[OpenAPIType.OBJECT, OpenAPIType.NULL]),
         "newest": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
     },
     required=["rows"],

@@ -18,15 +18,15 @@ from collector.query.lessons import find
 from collector.query.queries import (
     Complete,
     add_remedies,
+    beside_session,
     event,
     events,
     next_events,
-    next_of_session,
     session_events,
-    sessions,
     sources,
 )
 from collector.query.retries import curve, retries, storms
+from collector.query.sessions import sessions
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
@@ -40,7 +40,7 @@ class Endpoint:
     """One address. `since` is the default start of its range.
 
     An answer is a list, unless `one` names what it is: then it is a single row, or 404. `more` is given the
-    application's state before the rows of a list are read, and returns what completes the body with them.
+    application's state, selection and options before the rows of a list are read; it returns what completes the body.
     """
 
     path: str
@@ -50,7 +50,7 @@ class Endpoint:
     since: str = "-24h"
     one: str = ""
     filters: bool = True
-    more: Callable[[Any, Options], Complete] = lambda state, options: lambda body, rows: None
+    more: Callable[[Any, Selection, Options], Complete] = lambda state, selection, options: lambda body, rows: None
 
 
 def _scope(options: Options) -> Scope:
@@ -164,14 +164,14 @@ ENDPOINTS = (
         lambda s, o: groups(s, ["recovery_rate"], fingerprint=o["fingerprint"]), since=EVER, one="group",
     ),
     Endpoint(
-        "/sessions", "Sessions with their counts, worst streak and last outcomes",
-        (take.sort_by("-worst_streak"), take.LIMIT),
-        lambda s, o: sessions(s, o["sort"], o["limit"]),
+        "/sessions", "Sessions: how each ended, its counts, streaks, tokens and money, and its last outcomes",
+        (take.SESSION_STATE, take.sort_by("-worst_streak"), take.LIMIT),
+        lambda s, o: sessions(s, o["sort"], o["limit"], o["state"]),
     ),
     Endpoint(
-        "/sessions/{session:path}", "The events of one session in order",
+        "/sessions/{session:path}", "The events of one session in order, and how it ended",
         (take.SESSION, take.CURSOR_OF_SESSION, take.ALL),
-        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER, more=next_of_session,
+        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER, more=beside_session,
     ),
     Endpoint(
         "/lessons", "Recurring mistakes that a sentence, a permission or a setting would prevent, with their evidence",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from collector.query import changes, groups, lessons
+from collector.query import changes, groups, lessons, sessions
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import BY_NAME, BadParameter, Selection, duration_ns, select, whole_number
@@ -142,6 +142,7 @@ STORM_WINDOW = Parameter(
 LEAST = Parameter("least", "number", "number of errors within `window` that make a storm", "10", 10)
 STORM_STATE = Parameter("state", "choice", "only storms in this state", "ongoing", None, STORM_STATES)
 STREAK_STATE = Parameter("state", "choice", "only streaks in this state", "open", None, STATES)
+SESSION_STATE = Parameter("state", "choice", "only sessions that ended so", "error", None, sessions.STATES)
 GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, groups.STATES)
 DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", path=True, dimensions=True)
 EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)

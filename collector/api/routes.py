@@ -39,15 +39,13 @@ from collector.errors import Rejected
 from collector.query.filters import whole_number
 from collector.query.groups import Mark, mark
 from collector.query.queries import last_silence, newest_ns, redirected
-from collector.query.statement import Answer, Row
+from collector.query.statement import Answer, Row, presented
 from collector.times import MINUTE, rfc3339
 
 QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same cores and memory
 # Longest wait of streaks and retries for the keeper. Under a load that needs longer, they do not wait at all.
 SETTLE_SECONDS = 0.5
-IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
-JSON_COLUMNS = ("params", "attributes", "gates", "examples")
 
 log = structlog.get_logger()
 
@@ -170,7 +168,7 @@ def _answer_to(
     store, seconds = state.store, state.get("query_seconds", QUERY_SECONDS)
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
-    complete = endpoint.more(state, asked.options)
+    complete = endpoint.more(state, asked.selection, asked.options)
     rows = statement.rows(store, seconds)
     if endpoint.one and not rows:
         return _gone(endpoint, store, asked)
@@ -316,23 +314,5 @@ def _rests_on(row: Row) -> Any:
 
 
 def _present(row: Row, statement: Answer, asked: ParsedQuery) -> Row:
-    """A row as JSON says it: RFC 3339, 64-bit ids as text, JSON columns as what they hold."""
-    shown = dict(row)
-    for name in statement.times:
-        shown[name] = None if row[name] is None else rfc3339(row[name])
-    ids = (*IDS, "value") if asked.options.get("dimension") == "fingerprint" else IDS
-    for name in ids:
-        if shown.get(name) is not None:
-            shown[name] = str(shown[name])
-    for name in JSON_COLUMNS:
-        if shown.get(name) is not None:
-            shown[name] = _parsed(shown[name])
-    return shown
-
-
-def _parsed(text: str) -> Any:
-    """The value of a JSON column; text that was cut to its limit may not be JSON and stays text."""
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
+    ids = ("value",) if asked.options.get("dimension") == "fingerprint" else ()
+    return presented(row, statement.times, *ids)

@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from collector.engine import Reads
 from collector.engine.duckdb.derive import FACTS
-from collector.query.breakdowns import OUTCOMES
-from collector.query.filters import BadParameter, Selection
+from collector.query.filters import BY_NAME, BadParameter, Selection, Term
 from collector.query.hours import counted
-from collector.query.retries import chains, judged, relation
-from collector.query.statement import ROWS, Row, Statement, load, order_by
-from collector.query.streaks import Scope, streak_sql
+from collector.query.retries import judged, relation
+from collector.query.sessions import sessions
+from collector.query.statement import ROWS, Row, Statement, load, order_by, presented
 from collector.streak_rules import IDLE_NS, LAST, WINDOW_NS
 from collector.switches import agents
 from collector.times import DAY
 
 EVENT_TIMES = ("time", "received_time")
-SESSION_COLUMNS = (
-    "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "unknown", "lasting",
-    "not_known_yet", "worst_streak", "started", "ended", "strip",
-)  # fmt: skip
-PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
-TOLD_OF_SESSIONS = {
-    "agent": f"arg_max(agent, {PLACE})", "model": f"arg_max(model, {PLACE})", "calls": "count(*)",
-    **{name: f"count(*) filter (outcome = '{outcome}')" for name, outcome in OUTCOMES.items()},
-    "started": "min(time_ns)", "ended": "max(time_ns)",
-}  # fmt: skip
 SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "unknown", "last_seen", "unclassified", "unclassified_rate", "reports_ok",
     "coverage", "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
     "unread", "unread_since", "unread_by", "unread_scopes",
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
-STRIP = 60
 
-Complete = Callable[[Row, Sequence[Row]], None]  # adds to the body of a list what follows from the rows that it shows
+Complete = Callable[[Row, Sequence[Row]], None]  # adds to the body of a list what belongs beside its rows
 
 
 def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "", sort: str = "-time") -> Statement:
@@ -61,7 +50,7 @@ def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "
     return _events_of(page, selection, bound, shown, limit)
 
 
-def next_events(state: Any, options: Mapping[str, Any]) -> Complete:
+def next_events(state: Any, selection: Selection, options: Mapping[str, Any]) -> Complete:
     """The cursors of a list of events: `next` for older ones, `after` for those that arrive later."""
     after = options["after"]
     before = after or arrived(state.store)  # now, so that nothing that arrives before the rows are read is missed
@@ -90,11 +79,17 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
     return _events_of(page, selection, bound, "time, sequence nulls last, event_id", limit)
 
 
-def next_of_session(state: Any, options: Mapping[str, Any]) -> Complete:
-    """The cursor of a session's events: `next` for later ones."""
+def beside_session(state: Any, selection: Selection, options: Mapping[str, Any]) -> Complete:
+    """The cursor of a session's events, `next` for later ones; and as `summary` its row among all sessions, unless
+    several services have a session of this name.
+    """
+    session = Term(BY_NAME["session"], (options["session"],))
+    named = replace(selection, terms=(*selection.terms, session))
+    asked = sessions(named, limit=1)
+    found = asked.rows(state.store)
 
     def complete(body: Row, rows: Sequence[Row]) -> None:
-        body["next"] = None
+        body |= {"next": None, "summary": presented(found[0], asked.times) if len(found) == 1 else None}
         if body["truncated"]:
             last = rows[-1]
             sequence = LAST if last["sequence"] is None else last["sequence"]
@@ -175,34 +170,11 @@ def newest_ns(store: Reads) -> int | None:
 def last_silence(store: Reads, clock_ns: int) -> int:
     """When the last record was received of what an hour without another one has decided by now; 0 if there is none."""
     heard = " union all ".join(
-        f"select max(heard_ns) as heard_ns from {table} where $clock_ns - heard_ns > {IDLE_NS}"
-        for table in ("kept_chains", "kept_streaks")
+        f"select max({name}) as heard_ns from {table} where {name} < $clock_ns - {IDLE_NS}"
+        for table, name in (("kept_chains", "heard_ns"), ("kept_streaks", "heard_ns"), ("events", "received_ns"))
     )
     rows = store.rows(f"select max(heard_ns) as heard_ns from ({heard})", {"clock_ns": clock_ns})
     return int(rows[0]["heard_ns"] or 0)
-
-
-def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
-    """Sessions with their matching events counted, their lasting errors, longest mistake streak and last outcomes."""
-    wanted = tuple(sort) or ("-worst_streak", "-ended")
-    sortable = [name for name in SESSION_COLUMNS if name != "strip"]  # which is read only for the rows of the page
-    order = order_by(wanted, sortable, ("service", "session"))
-    sorts = {"service": "any_value(service)", "session": "any_value(session)", **TOLD_OF_SESSIONS}
-    named = dict.fromkeys(word.removeprefix("-") for word in wanted)
-    streaks = Selection(selection.start_ns, selection.end_ns, to_now=selection.to_now)
-    sql = load("sessions").format(
-        told=", ".join(f"{expression} as {name}" for name, expression in TOLD_OF_SESSIONS.items()),
-        sorted="".join(f", {sorts[name]} as {name}" for name in named if name in sorts),
-        source=relation(selection),
-        where=selection.where(),
-        streaks=streak_sql(streaks, Scope()),
-        chains=chains(selection),
-        order=order_by(wanted, sortable, ("whose",)),
-        limit=limit + 1,
-        strip=STRIP,
-    )
-    sql = f"select {', '.join(SESSION_COLUMNS)} from ({sql})"
-    return Statement(sql, selection.params(), order, limit, ("started", "ended"), of_kept=True, of_clock=True)
 
 
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
@@ -228,7 +200,7 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
     return Statement(sql, selection.params(), order, limit, ("last_seen", "unread_since"), of_kept=asks, of_clock=asks)
 
 
-def add_remedies(state: Any, options: Mapping[str, Any]) -> Complete:
+def add_remedies(state: Any, selection: Selection, options: Mapping[str, Any]) -> Complete:
     """For each fact that a source only sends when configured to, the line that turns it on; and what else a sender
     leaves untold although a setting of its agent would tell it, with the price of each.
     """

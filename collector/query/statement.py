@@ -8,12 +8,17 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+import msgspec
+
 from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
 from collector.query.filters import BY_NAME, BadParameter, Selection
+from collector.times import rfc3339
 
 Row = dict[str, Any]
 ROWS = "$most_rows"  # the limit, as SQL
+IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
+JSON_COLUMNS = ("params", "attributes", "gates", "examples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,28 @@ def arranged(rows: Sequence[Row], sort: Sequence[str]) -> list[Row]:
         )
         found = known + [row for row in found if row[name] is None]
     return found
+
+
+def presented(row: Row, times: Sequence[str], *more_ids: str) -> Row:
+    """A row as JSON says it: these times in RFC 3339, 64-bit ids as text, JSON columns as what they hold."""
+    shown = dict(row)
+    for name in times:
+        shown[name] = None if row[name] is None else rfc3339(row[name])
+    for name in (*IDS, *more_ids):
+        if shown.get(name) is not None:
+            shown[name] = str(shown[name])
+    for name in JSON_COLUMNS:
+        if shown.get(name) is not None:
+            shown[name] = _parsed(shown[name])
+    return shown
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON column; text that was cut to its limit may not be JSON and stays text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def types_of(dimensions: Iterable[str]) -> dict[str, str]:
