@@ -22,7 +22,7 @@ def tables_of(ddl: str) -> dict[str, dict[str, str]]:
 EVENTS_DDL = schemas().joinpath("events.sql").read_text(encoding="utf-8")
 ALERTS_DDL = schemas().joinpath("alerts.sql").read_text(encoding="utf-8")
 INGEST_DDL = schemas().joinpath("ingest.sql").read_text(encoding="utf-8")
-GROUPS_DDL = schemas().joinpath("groups.sql").read_text(encoding="utf-8")
+PEOPLE_DDL = schemas().joinpath("people.sql").read_text(encoding="utf-8")
 KEPT_DDL = schemas().joinpath("kept.sql").read_text(encoding="utf-8")
 TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
 

@@ -30,6 +30,7 @@ from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
 from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.health import HEALTH_ROUTES, health
+from collector.api.people import PEOPLE_ROUTES
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes, guard_query
 from collector.api.rule_routes import RULE_ROUTES
@@ -218,7 +219,15 @@ def _application(
             *api_routes(),
             Router(
                 "/",
-                route_handlers=[health, *ALERT_ROUTES, *RULE_ROUTES, *TRIAL_ROUTES, *APPLY_ROUTES, *BACKUP_ROUTES],
+                route_handlers=[
+                    health,
+                    *ALERT_ROUTES,
+                    *RULE_ROUTES,
+                    *TRIAL_ROUTES,
+                    *APPLY_ROUTES,
+                    *BACKUP_ROUTES,
+                    *PEOPLE_ROUTES,
+                ],
                 guards=[guard_query],
             ),
         ],

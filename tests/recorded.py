@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.columns import ALERTS_DDL, GROUPS_DDL, TABLES, tables_of
+from collector.columns import ALERTS_DDL, PEOPLE_DDL, TABLES, tables_of
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.store import Store
 from collector.measures.families import MeasureQuery, measure_family
@@ -22,7 +22,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 NOW = 1_795_297_311_123_456_789  # 2026-11-21T21:41:51.123456789Z
 
-ALL_TABLES = [*TABLES, *tables_of(ALERTS_DDL), *tables_of(GROUPS_DDL)]
+ALL_TABLES = [*TABLES, *tables_of(ALERTS_DDL), *tables_of(PEOPLE_DDL)]
 
 Event = Any  # a dict of columns, also with values that no event may have
 

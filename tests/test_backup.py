@@ -21,6 +21,7 @@ from collector.api.backup import Backups
 from collector.commands import backup
 from collector.engine.duckdb.store import Store
 from collector.journal.journal import Journal
+from collector.query.noted import NewMark, NewView, add_mark, save_view
 from collector.settings import Settings
 from tests.conftest import RunningCollector, misstep, wait_until
 
@@ -73,7 +74,9 @@ def test_a_copy_under_writes_is_whole_and_can_be_used(
 
 def test_a_copy_of_a_store_that_nobody_has_open(tmp_path: Path) -> None:
     store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
-    store.execute("insert into group_marks values (7, 0, 'x', 0)")
+    store.execute("insert into group_marks (fingerprint, note, changed_ns) values (7, 'x', 0)")
+    add_mark(store, NewMark("1.8.0 is out"), str, 0)
+    save_view(store, NewView("mine", "errors", "from=-7d"), str, 0)
     store.close()
     folder = tmp_path / "copies"
     folder.mkdir()
@@ -81,7 +84,7 @@ def test_a_copy_of_a_store_that_nobody_has_open(tmp_path: Path) -> None:
     [copy] = folder.iterdir()
     assert ran.returncode == 0, ran.stderr
     restored = Store.open(f"duckdb:///{copy}")
-    assert restored.count("group_marks") == 1
+    assert [restored.count(table) for table in ("group_marks", "time_marks", "views")] == [1, 1, 1]
     restored.close()
     ran = misstep("backup", copy, cwd=tmp_path, settings={"STORE": f"duckdb:///{tmp_path / 'm.duckdb'}"})
     assert ran.returncode == 2

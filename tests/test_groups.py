@@ -12,12 +12,14 @@ import httpx
 import pytest
 
 from collector.api.representations import read_body
+from collector.correlate.changes import Changes
 from collector.engine.duckdb.store import Store
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, Selection, select
-from collector.query.groups import SLOTS, Mark, groups, mark
+from collector.query.group_marks import Mark, mark
+from collector.query.groups import SLOTS, groups
 from tests.conftest import RunningCollector
-from tests.recorded import DAY, HOUR, MINUTE, NOW, event, failed, holding
+from tests.recorded import DAY, HOUR, MINUTE, NOW, event, failed, holding, measure
 
 EVER = Selection(0, NOW)
 ONE = 2**64 - 1
@@ -141,6 +143,14 @@ def test_a_note_and_a_state_do_not_undo_each_other(store: Store) -> None:
         (ONE, b"[]", 400),
         (ONE, b"\xff", 400),
         (ONE, b'{"state": "closed"}', 400),
+        (ONE, b'{"state": "ignored"}', 400),
+        (ONE, b'{"state": "ignored", "until_events": 0}', 400),
+        (ONE, b'{"state": "ignored", "until_events": 1e30}', 400),
+        (ONE, b'{"state": "open", "until_events": 5}', 400),
+        (ONE, b'{"until_sessions": 5}', 400),
+        (ONE, b'{"version": "1.8"}', 400),
+        (ONE, b'{"state": "open", "version": "1.8"}', 400),
+        (ONE, b'{"state": "resolved", "service": "api"}', 400),
         (ONE, b'{"stat": "open"}', 400),
         (ONE, json.dumps({"note": "x" * 4001}).encode(), 400),
         (7, b'{"state": "open"}', 404),
@@ -152,6 +162,131 @@ def test_what_cannot_be_said_of_a_group_is_refused(store: Store, number: int, bo
         mark(store, number, read_body(body, Mark, "a mark"), same)
     assert refused.value.status == status
     assert store.rows("from group_marks") == []
+
+
+VERSIONS = [
+    # resolved in, versions that were known before, what came since, whether it came back
+    ("1.8.0", ["1.7.2"], "1.7.2", False),
+    ("1.8.0", ["1.7.2"], "1.8.0", True),
+    ("1.8.0", ["1.7.2"], "1.6.9", False),  # seen for the first time, and yet earlier
+    ("1.9.0", ["1.8.0"], "1.10.0", True),
+    ("1.10.0", ["1.8.0"], "1.9.9", False),
+    ("v2.0", ["v1.9"], "2.0.0", True),
+    ("2.0.0", ["1.9"], "2.0.0-rc1", False),
+    ("2.0.0rc2", ["1.9"], "2.0.0b9", False),
+    ("2.0.0-rc.2", ["1.9"], "2.0.0-rc.11", True),
+    ("2.0.0", ["1.9"], "2.0.0+build7", True),
+    ("2.0.0", ["1.9"], "2.0.0.post1", True),
+    ("2.0.0", ["1.9"], "2.0.0-4-gdeadbee", True),
+    ("2026.10", ["2026.9"], "2026.9", False),
+    ("2026-11-27", ["2026-11-20"], "2026-12-01", True),
+    ("3f4a9c1", ["77aa01b"], "77aa01b", False),
+    ("3f4a9c1", ["77aa01b"], "3f4a9c1", True),
+    ("3f4a9c1", ["77aa01b"], "b00b1e5", True),  # not known when it was resolved, and so later
+    ("77aa01b", ["77aa01b", "3f4a9c1"], "3f4a9c1", True),  # began after the one in which it was resolved
+    ("9" * 30, ["1"], "1", False),
+    ("1.8.0", ["1.7.2"], None, False),
+    ("'); drop table events; --", ["1"], "1", False),
+]
+
+
+@pytest.mark.parametrize(("version", "before", "since", "back"), VERSIONS)
+def test_a_group_resolved_in_a_version_regresses_in_that_or_a_later_one(
+    store: Store, version: str, before: list[str], since: str | None, back: bool
+) -> None:
+    known = [failed(200 - n, service_version=each) for n, each in enumerate(before)]
+    holding(store, known)
+    mark(store, ONE, Mark(state="resolved", version=version), same, lambda: NOW - 100 * MINUTE)
+    assert groups(EVER).rows(store)[0]["state"] == "resolved"
+    store.write(Changes(NOW, events=[failed(50, service_version=since)]))
+    for _ in store.rebuild():
+        pass
+    [row] = groups(EVER).rows(store)
+    assert row["state"] == ("regressed" if back else "resolved")
+    assert (row["resolved_version"], row["resolved_service"]) == (version, "api")
+    counted = measure(store, "regressed_groups", {}, [], NOW - HOUR, NOW)
+    assert [one.value for one in counted] == [int(back)]
+
+
+def test_a_version_is_one_services_alone(store: Store) -> None:
+    others = [failed(190, service="web", service_version="9.0"), failed(40, service="web", service_version="9.0")]
+    holding(store, [failed(200, service_version="1.7"), *others])
+    with pytest.raises(Rejected, match="service: api, web"):
+        mark(store, ONE, Mark(state="resolved", version="1.8"), same)
+    mark(store, ONE, Mark(state="resolved", version="1.8", service="api"), same, lambda: NOW - 100 * MINUTE)
+    assert groups(EVER).rows(store)[0]["state"] == "resolved"
+    mark(store, ONE, Mark(state="resolved", version="9.0"), same, lambda: NOW - 100 * MINUTE)
+    [row] = groups(EVER).rows(store)
+    assert (row["state"], row["resolved_service"]) == ("regressed", "web")
+
+
+@pytest.mark.parametrize(
+    ("until", "sessions", "state", "over"),
+    [
+        ({"until_events": 3}, ["a", "a"], "ignored", None),
+        ({"until_events": 3}, ["a", "a", "a"], "regressed", 18),
+        ({"until_sessions": 2}, ["a", "a", "a", "a"], "ignored", None),
+        ({"until_sessions": 2}, ["a", "a", None, "b"], "regressed", 17),
+        ({"until_events": 9, "until_sessions": 2}, ["a", "b"], "regressed", 19),
+        ({"until_events": 1}, [], "ignored", None),
+        ({"until_events": 2}, [None, None], "regressed", 19),
+    ],
+)
+def test_an_ignored_group_comes_back_when_it_has_happened_often_enough(
+    store: Store, until: dict[str, Any], sessions: list[str | None], state: str, over: int | None
+) -> None:
+    before = [failed(60 + n, session=f"old{n}") for n in range(9)]
+    holding(store, before)
+    mark(store, ONE, Mark(state="ignored", **until), same, lambda: NOW - 40 * MINUTE)
+    store.write(Changes(NOW, events=[failed(20 - n, session=each) for n, each in enumerate(sessions)]))
+    for _ in store.rebuild():
+        pass
+    [row] = groups(EVER).rows(store)
+    assert (row["state"], row["events_since"]) == (state, len(sessions))
+    assert row["sessions_since"] == len(set(sessions) - {None})
+    assert (row["until_events"], row["until_sessions"]) == (until.get("until_events"), until.get("until_sessions"))
+    assert groups(EVER, state=state).rows(store)
+    for minute in range(21, 14, -1):  # an alert is told in the minute in which it came back
+        start = NOW - minute * MINUTE
+        [told] = measure(store, "regressed_groups", {}, [], start, start + MINUTE)
+        assert told.value == int(minute == over), minute
+    mark(store, ONE, Mark(state="open"), same)
+    [row] = groups(EVER).rows(store)
+    assert (row["state"], row["ignored"], row["events_since"], row["until_events"]) == ("new", None, None, None)
+
+
+def test_a_group_is_resolved_or_ignored_never_both(store: Store) -> None:
+    holding(store, [failed(5)])
+    mark(store, ONE, Mark(state="ignored", until_events=5, issue="https://t.example/A-1"), same, lambda: NOW)
+    mark(store, ONE, Mark(state="resolved"), same, lambda: NOW)
+    [row] = groups(EVER).rows(store)
+    assert (row["state"], row["ignored"], row["until_events"], row["issue"]) == (
+        "resolved", None, None, "https://t.example/A-1",
+    )  # fmt: skip
+    mark(store, ONE, Mark(state="ignored", until_sessions=1), same, lambda: NOW)
+    [row] = groups(EVER).rows(store)
+    assert (row["state"], row["resolved"]) == ("ignored", None)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://t.example/1", "javascript:alert(1)", "https://", "https:///x", "https://ann:pw@t.example/1",
+        "//t.example",
+        "https://t.example/a b", "https://t.example/\"><script>", "https://t.example\\@evil.example", "https://[::1",
+        "https://t.example:0/", "ftp://t.example", "data:text/html,x", "https://t.example/\nx", "HTTPS:/t.example",
+    ],
+)  # fmt: skip
+def test_an_issue_is_an_address_that_is_safe_to_open(store: Store, address: str) -> None:
+    holding(store, [failed(5)])
+    with pytest.raises(Rejected, match="https://"):
+        mark(store, ONE, Mark(issue=address), same)
+    mark(store, ONE, Mark(issue=" https://t.example/A-1?x=%20#c "), same)
+    assert groups(EVER).rows(store)[0]["issue"] == "https://t.example/A-1?x=%20#c"
+    with pytest.raises(Rejected, match="secret"):
+        mark(store, ONE, Mark(issue="https://t.example/?token=x"), lambda text: text.replace("x", "[redacted]"))
+    mark(store, ONE, Mark(issue=""), same)
+    assert groups(EVER).rows(store)[0]["issue"] == ""
 
 
 def test_marks_are_set_over_http_without_secrets_and_survive_a_restart(

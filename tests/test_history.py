@@ -21,7 +21,7 @@ from collector.measures.history import History, history
 from collector.measures.history_sql import Evaluations
 from collector.measures.measure import Labels, Sample, labels_of
 from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
-from collector.query.groups import Mark, mark
+from collector.query.group_marks import Mark, mark
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding, measure
 from tests.recorded import event as well
 from tests.search import EXAMPLES

@@ -492,7 +492,9 @@ def test_groups_that_came_back_are_counted(store: Store, errors: list[float], re
     holding(store, events + [event(100 + number, time_ns=NOW - int(ago * DAY)) for number, ago in enumerate(days)])
     if resolved:
         at_ns = NOW - int(resolved * DAY)
-        store.execute("insert into group_marks values (7, $at, '', $at)", {"at": at_ns})
+        store.execute(
+            "insert into group_marks (fingerprint, resolved_ns, changed_ns) values (7, $at, $at)", {"at": at_ns}
+        )
     found = measure(store, "regressed_groups", {}, ["service"], NOW - DAY, NOW)
     assert [(one.labels, one.value) for one in found] == [({"service": "api"}, expected)]
 

@@ -88,6 +88,10 @@ ALSO_REFUSED: Mapping[str, Sequence[str]] = {
     "get /api/v1/receivers": ("409",),
     "post /api/v1/receivers": CHANGING,
     "delete /api/v1/receivers/{name}": ("404", "409", "412", "428"),
+    "post /api/v1/marks": ("413", "415"),
+    "delete /api/v1/marks/{mark_id}": ("404",),
+    "post /api/v1/views": ("413", "415"),
+    "delete /api/v1/views/{view_id}": ("404",),
     "post /api/v1/receivers/{name}/test": ("404", "415"),
     "post /api/v1/sanitise": ("415",),
     "post /api/v1/backup": ("409", "415"),
@@ -99,9 +103,16 @@ WHOLE = f"^{DURATION}$"
 TYPED = ("number", "flag")  # kinds of parameters whose values are no text
 
 # Bodies of requests: the fields, each with an example.
-BODIES: Mapping[str, Mapping[str, str]] = {
-    "mark": {"state": "resolved", "note": "the tool's path was wrong"},
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "mark": {
+        "state": "resolved", "version": "1.8.1", "service": "coder", "issue": "https://tracker.example/AGENT-42",
+        "note": "the tool's path was wrong",
+    },
     "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
+}  # fmt: skip
+# Fields that do not go with those of the example.
+OTHER_FIELDS: Mapping[str, Mapping[str, Schema]] = {
+    "mark": dict.fromkeys(("until_events", "until_sessions"), Schema(type=OpenAPIType.INTEGER, minimum=1)),
 }
 REQUIRED: Mapping[str, list[str]] = {"sql": ["sql"]}  # fields of bodies that must be there
 # Example bodies for addresses of which nothing but the handler describes the body.
@@ -134,7 +145,7 @@ def operation(
     responses = {"200": _answer(one, ANSWERS.get(answers)), **_refusals(one, body)}
     if tagged and not body:
         responses["304"] = OpenAPIResponse("Nothing has been written since the answer with this ETag")
-    taken = _body(BODIES[body], required=REQUIRED.get(body)) if body else None
+    taken = _body(body) if body else None
 
     @dataclass
     class Described(Operation):
@@ -215,11 +226,12 @@ def _shown(value: Any) -> dict[str, Any]:
     return {"examples": {"example": {"value": value}}}
 
 
-def _body(example: Mapping[str, str], required: list[str] | None) -> RequestBody:
+def _body(name: str) -> RequestBody:
+    example = BODIES[name]
     schema = Schema(
         type=OpenAPIType.OBJECT,
-        properties=dict.fromkeys(example, TEXT),
-        required=required,
+        properties={**dict.fromkeys(example, TEXT), **OTHER_FIELDS.get(name, {})},
+        required=REQUIRED.get(name),
         additional_properties=False,
     )
     shown = OpenAPIMediaType(schema=schema, examples={"example": Example(value=dict(example))})

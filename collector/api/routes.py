@@ -37,7 +37,7 @@ from collector.engine import Reads
 from collector.engine.duckdb.read import CALL_OFF, CallOff
 from collector.errors import Rejected
 from collector.query.filters import whole_number
-from collector.query.groups import Mark, mark
+from collector.query.group_marks import Mark, mark
 from collector.query.queries import last_silence, newest_ns, redirected
 from collector.query.statement import Answer, Row, presented
 from collector.times import MINUTE, rfc3339
@@ -207,7 +207,7 @@ def _rest(request: HttpRequest) -> str:
     "/api/v1/groups/{fingerprint:str}",
     guards=[guard_query],
     request_max_body_size=64 << 10,
-    summary="Resolves a group, opens it again, or notes something on it",
+    summary="Resolves a group, ignores it for a while, opens it again, links an issue, or notes something on it",
     tags=["query"],
     operation_id="mark_group",
     operation_class=operation(GROUP.takes, False, "group", "mark", answers="/groups/{fingerprint:str}"),
@@ -220,7 +220,8 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
     _asked(request, GROUP.takes, filters=GROUP.filters, since=GROUP.since)  # what is refused must not be marked
 
     def work() -> Response[bytes]:
-        mark(state.store, number, read_body(body, Mark, "state (resolved or open), note, or both,"), state.scrub)
+        said = read_body(body, Mark, "state (resolved, ignored or open), issue, note, or several of them,")
+        mark(state.store, number, said, state.scrub)
         return _answer(GROUP, request)
 
     return await answered(request, work)

@@ -15,6 +15,7 @@ from collector.engine.duckdb.derive import COUNTED as HOURLY
 from collector.measures.measure import Sample
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, Selection, Term
+from collector.query.group_marks import tells
 from collector.query.groups import SILENCE
 from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import AS_OF_END, EVENTS, judged
@@ -330,8 +331,9 @@ def returned() -> str:
     """The times at which groups came back in the range: `fingerprint, returned_ns`."""
     before = ever("$start_ns")
     return load("returned").format(
-        silence=SILENCE, day=DAY, before=before.source, last=before.last(), ever=ever("$until_ns").source
-    )
+        silence=SILENCE, day=DAY, before=before.source, last=before.last(), ever=ever("$until_ns").source,
+        tells=tells(), ignored=load("ignored"),
+    )  # fmt: skip
 
 
 def _born() -> str:

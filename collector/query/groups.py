@@ -1,15 +1,11 @@
-"""Groups of errors with the same class, tool and message template: counts, state and trend, and people's notes."""
+"""Groups of errors with the same class, tool and message template: counts, state and trend."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Sequence
 
-import msgspec
-
-from collector.errors import Rejected
 from collector.query.filters import Selection
+from collector.query.group_marks import tells
 from collector.query.hours import counted, ever, sessions_by
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
@@ -17,12 +13,14 @@ from collector.times import DAY, WEEK
 
 COLUMNS = (
     "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
-    "trend", "growth", "first_seen", "last_seen", "state", "resolved", "note", "sample", "newest_event_id",
+    "trend", "growth", "first_seen", "last_seen", "state", "resolved", "resolved_service", "resolved_version",
+    "ignored", "until_events", "until_sessions", "events_since", "sessions_since", "issue", "note", "sample",
+    "newest_event_id",
 )  # fmt: skip
 RECOVERY = ("retried", "rated", "recovered", "lasting", "not_known_yet", "recovery_rate", "low", "high")
 MEASURES = ("recovery_rate",)
-STATES = ("new", "regressed", "ongoing", "resolved")
-TIMES = ("first_seen", "last_seen", "resolved")
+STATES = ("new", "regressed", "ongoing", "ignored", "resolved")
+TIMES = ("first_seen", "last_seen", "resolved", "ignored")
 SLOTS = 24
 SILENCE = WEEK  # a group that comes back after a longer pause has regressed
 FRESH = DAY  # for one group, whose range is all time: the end of the range, which `new` and `trend` refer to
@@ -70,6 +68,8 @@ def groups(
             ["sum(sessions)::bigint as sessions_of_tool"],
         ),
         spread=share("coalesce(met.sessions, 0)", "sessions_of_tool"),
+        tells=tells(),
+        ignored=load("ignored"),
         state=f"state = '{state}'" if state in STATES else "true",
         slots=SLOTS,
         silence=SILENCE,
@@ -80,47 +80,3 @@ def groups(
     order = order_by(sort or ["-last_seen"], columns, ("fingerprint",))
     asks = "recovery_rate" in measures or selection.reads_chains()
     return Statement(sql, params, order, limit, TIMES, of_kept=asks, of_clock=asks)
-
-
-class Writes(Protocol):
-    """The part of the store that marks need."""
-
-    def rows(self, sql: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]: ...
-
-    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None: ...
-
-
-class Mark(msgspec.Struct, forbid_unknown_fields=True):
-    """A change to a group's state or note; what is left out stays unchanged."""
-
-    state: str | None = None
-    note: Annotated[str, msgspec.Meta(max_length=4000)] | None = None
-
-
-def mark(
-    store: Writes,
-    fingerprint: int,
-    said: Mark,
-    scrub: Callable[[str], str],
-    clock: Callable[[], int] = time.time_ns,
-) -> None:
-    """Resolves or reopens a group, or sets its note after `scrub` has removed secrets. Raises Rejected."""
-    if said.state not in (None, "resolved", "open"):
-        raise Rejected(f"state is resolved or open, not {said.state[:40]!r}")
-    if said.state is None and said.note is None:
-        raise Rejected("send state (resolved or open), note, or both")
-    if not store.rows("select 1 from events where fingerprint = $f limit 1", {"f": fingerprint}):
-        raise Rejected(
-            f"there is no group with fingerprint {fingerprint}: it never existed, or retention removed it", 404
-        )
-    known = store.rows("select resolved_ns, note from group_marks where fingerprint = $f", {"f": fingerprint})
-    resolved_ns, note = (known[0]["resolved_ns"], known[0]["note"]) if known else (0, "")
-    now = clock()
-    if said.state is not None:
-        resolved_ns = now if said.state == "resolved" else 0
-    if said.note is not None:
-        note = scrub(said.note.encode("utf-8", "replace").decode())
-    store.execute(
-        "insert or replace into group_marks values ($f, $resolved, $note, $now)",
-        {"f": fingerprint, "resolved": resolved_ns, "note": note, "now": now},
-    )

@@ -76,12 +76,17 @@ def replace_text(store: Store, table: str, column: str, old: str, new: str) -> N
         owe(cursor)
         keyed = cursor.execute(
             "select 1 from duckdb_constraints() where table_name = $table and constraint_type in"
-            " ('PRIMARY KEY', 'UNIQUE')",
-            {"table": table},
+            " ('PRIMARY KEY', 'UNIQUE') and list_contains(constraint_column_names, $column)",
+            {"table": table, "column": column},
         ).fetchone()
+        if not keyed:
+            cursor.execute(
+                f"update {table} set {column} = $new where {column}::varchar = $old", {"old": old, "new": new}
+            )
+            return
         # Not an update: keys are only free after the commit, and rows with both texts may exist.
         cursor.execute(
-            f"{'insert or ignore' if keyed else 'insert'} into {table} by name"
+            f"insert or ignore into {table} by name"
             f" from (select * replace ($new as {column}) from {table} where {column}::varchar = $old)",
             {"old": old, "new": new},
         )

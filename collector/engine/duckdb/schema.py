@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from collector.columns import ALERTS_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
+from collector.columns import ALERTS_DDL, EVENTS_DDL, INGEST_DDL, KEPT_DDL, PEOPLE_DDL
 from collector.engine.duckdb.open import DATABASE, attach_as, unopened
 from collector.errors import StoreError, StoreInUse
 
@@ -20,7 +20,7 @@ def make_tables(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
     """Creates all tables of a new database, in the caller's transaction. Raises StoreError as `has_tables` does."""
     if has_tables(cursor, path):
         return
-    for tables in (_META, EVENTS_DDL, INGEST_DDL, ALERTS_DDL, GROUPS_DDL, KEPT_DDL):
+    for tables in (_META, EVENTS_DDL, INGEST_DDL, ALERTS_DDL, PEOPLE_DDL, KEPT_DDL):
         cursor.execute(tables)
     cursor.execute("insert into meta values (?, '0'), ('schema_version', ?)", [POSITION, str(SCHEMA_VERSION)])
 

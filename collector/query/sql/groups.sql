@@ -42,11 +42,22 @@ ever as (               -- `woke`: such a pause ended in the range
   from (select *, lag(last_ns) over (partition by day_fingerprint order by day) as before_ns from days)
   group by all
 ),
+back as (               -- resolved groups of which an event tells that they came back
+  select distinct fingerprint as back_fingerprint
+  from (from {ever} where {wanted}) as each join (from group_marks where resolved_ns > 0) as marks using (fingerprint)
+  where last_ns > resolved_ns and ({tells})
+),
+ignored as (
+  {ignored}
+),
 described as (
-  select * exclude (sessions) replace (coalesce(growth, 0) as growth), coalesce(met.sessions, 0) as sessions,
-    {spread} as spread, nullif(resolved_ns, 0) as resolved,
+  select * exclude (sessions, events_since, sessions_since) replace (coalesce(growth, 0) as growth), coalesce(met.sessions, 0) as sessions,
+    {spread} as spread, nullif(resolved_ns, 0) as resolved, nullif(ignored_ns, 0) as ignored,
+    case when ignored_ns > 0 then coalesce(events_since, 0) end as events_since,
+    case when ignored_ns > 0 then coalesce(sessions_since, 0) end as sessions_since,
     case
-      when resolved_ns > 0 then case when last_seen <= resolved_ns then 'resolved' else 'regressed' end
+      when resolved_ns > 0 then case when back_fingerprint is null then 'resolved' else 'regressed' end
+      when ignored_ns > 0 then case when over_ns is null then 'ignored' else 'regressed' end
       when woke then 'regressed'
       when first_seen >= $fresh_ns then 'new'
       else 'ongoing'
@@ -54,6 +65,8 @@ described as (
   from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint
     join trends on fingerprint = trend_fingerprint
     left join uses on operation is not distinct from called_operation and tool is not distinct from called_tool
-    left join (select fingerprint as marked, resolved_ns, note from group_marks) on fingerprint = marked
+    left join (select * rename (fingerprint as marked) from group_marks) on fingerprint = marked
+    left join back on fingerprint = back_fingerprint
+    left join (select * rename (fingerprint as ignored_fingerprint) from ignored) on fingerprint = ignored_fingerprint
 )
 select {columns} from described where {state}

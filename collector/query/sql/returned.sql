@@ -1,6 +1,7 @@
--- The events with which groups came back in a range: the first one since the group was resolved, or the first one after more than {silence} ns
--- without any, if its service sent events on one of the seven days before. Otherwise, all groups would come back after a holiday. Such a pause
--- takes several days and so ends with the first event of a day: errors are many, and the first and last of each day few.
+-- The events with which groups came back in a range: the first one since the group was resolved; the one up to which it was ignored; or, if it
+-- was neither, the first one after more than {silence} ns without any, if its service sent events on one of the seven days before. Otherwise, all
+-- groups would come back after a holiday. Such a pause takes several days and so ends with the first event of a day: errors are many, and the
+-- first and last of each day few.
 with lately as materialized (
   select fingerprint, service, time_ns // {day} as day, min(time_ns) as first_ns, max(time_ns) as last_ns
   from events where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null
@@ -22,9 +23,14 @@ select fingerprint, first_ns as returned_ns
 from known join (select fingerprint, service, first_ns from lately) as lately using (fingerprint, first_ns)
 where first_ns - before_ns > {silence} and exists (
   from days where days.service is not distinct from lately.service and days.day >= known.day - 7 and days.day < known.day)
+  and fingerprint not in (select fingerprint from group_marks where greatest(resolved_ns, ignored_ns) between 1 and first_ns)
 union
 select fingerprint, min(time_ns) as returned_ns
-from events join (select fingerprint, resolved_ns from group_marks where resolved_ns > 0) using (fingerprint)
-where time_ns >= $start_ns and time_ns < $until_ns and time_ns > resolved_ns
-  and fingerprint not in (select fingerprint from earlier join group_marks using (fingerprint) where last_ns > resolved_ns)
+from events join (from group_marks select * exclude (changed_ns) where resolved_ns > 0) as marks using (fingerprint)
+where time_ns >= $start_ns and time_ns < $until_ns and time_ns > resolved_ns and ({tells})
+  and fingerprint not in (
+    select fingerprint from {before} as told join (from group_marks where resolved_ns > 0) as earlier_marks using (fingerprint)
+    where last_ns > resolved_ns and ({tells}))
 group by fingerprint
+union
+select fingerprint, over_ns from ({ignored}) where over_ns >= $start_ns and over_ns < $until_ns

@@ -1,0 +1,36 @@
+-- What people add to a store: marks on groups and on the time axis, and views that they saved. All texts are sanitised.
+
+-- What they decided about groups. Never pruned, so that a group that comes back after months is known to have been resolved.
+-- A group is either open, resolved or ignored.
+create table if not exists group_marks (
+  fingerprint      ubigint primary key,
+  resolved_ns      bigint not null default 0, -- 0: not resolved, or reopened
+  resolved_service varchar,            -- this and the next two: null if it was resolved in every version
+  resolved_version varchar,            -- only events of this version, and of later ones, tell that it came back
+  earlier_versions varchar[],          -- versions of the service that were known to be earlier when it was resolved
+  ignored_ns       bigint not null default 0, -- 0: not ignored
+  until_events     bigint,             -- it is ignored until there are so many events since then
+  until_sessions   bigint,             -- or until they are of so many sessions
+  issue            varchar not null default '', -- https address in the team's tracker, or empty
+  note             varchar not null default '',
+  changed_ns       bigint not null
+);
+
+-- Marks on the time axis, such as deploys: at most 10,000, the oldest go first.
+create table if not exists time_marks (
+  mark_id          varchar primary key, -- of what it says: the same mark sent again is one
+  time_ns          bigint not null,
+  text             varchar not null,
+  service          varchar,            -- null: it concerns all
+  version          varchar,
+  url              varchar             -- https address that says more
+);
+
+-- Views of the dashboard that people saved under a name; at most 200.
+create table if not exists views (
+  view_id          varchar primary key, -- of its name: saving another view under it replaces it
+  name             varchar not null,
+  page             varchar not null,
+  query            varchar not null,   -- of the page's address
+  saved_ns         bigint not null
+);
