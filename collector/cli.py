@@ -174,6 +174,33 @@ def replay(
     return 1 if sent.refused else 0
 
 
+@app.command(name="import")
+def import_(
+    *wanted: Annotated[str, Parameter(help="Agents, such as claude-code, or files or folders; default: all agents.")],
+    since: Annotated[str | None, Parameter(help="Only calls since then: 90d, or 2026-10-01.")] = None,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only count; nothing is sent or kept.")
+    ] = False,
+    yes: Annotated[bool, Parameter(negative="", show_default=False, help="Do not ask.")] = False,
+    watch: Annotated[bool, Parameter(negative="", show_default=False, help="Then follow new calls.")] = False,
+    again: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Read files again that were imported before.")
+    ] = False,
+    to: To = None,
+) -> int:
+    """Import the sessions that coding agents keep on this machine, each call once.
+
+    Their files are only read. docs/transcripts.md says of which agents, what
+    is kept, and how to remove it.
+    """
+    import time
+
+    from collector.commands.imports import Options, run, since_ns
+
+    options = Options(wanted, since_ns(since, time.time_ns()), dry_run, yes, watch, again)
+    return run(options, settings_from(collector_url=to))
+
+
 @app.command
 def demo(
     *,

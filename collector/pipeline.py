@@ -189,8 +189,8 @@ class Pipeline:
         if params is not None and not report.get("target") and (target := target_from_params(params)):
             report["target"] = target
         self._classify(report)
-        if params is not None:
-            report["params_hash"] = params_hash(params, self.hash_key)
+        if params is not None:  # those of a transcript come without what they wrote
+            report["params_hash"] = params_hash(report.get("_digest", params), self.hash_key)
         row = as_row(report)
         for name in HASHED:
             if name in row:

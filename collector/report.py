@@ -97,6 +97,7 @@ class Report(TypedDict, total=False):
     _text: str
     _shape: tuple[str, ...]
     _observed: int
+    _digest: str
 
 
 class Private(NamedTuple):
@@ -116,21 +117,21 @@ class Private(NamedTuple):
 PRIVATE = {
     "_rank": Private(
         "whose fields win (`Rank`)",
-        ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results"),
+        ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results", "recognise/transcript"),
         ("correlate/attempts", "correlate/correlate", "correlate/fold", "correlate/twins"),
         column="report_rank",
         covered=True,
     ),
     "_strength": Private(
         "whose outcome wins (`Strength`)",
-        ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results"),
-        ("correlate/correlate", "correlate/fold"),
+        ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results", "recognise/transcript"),
+        ("correlate/correlate", "correlate/fold", "transcripts/settled"),
         column="outcome_strength",
         covered=True,
     ),
     "_keys": Private(
         "further identities: reports that share one are one event",
-        ("recognise/identify", "recognise/recognise", "recognise/results"),
+        ("recognise/identify", "recognise/recognise", "recognise/results", "recognise/transcript"),
         ("correlate/correlate",),
         hashed=True,
     ),
@@ -160,19 +161,25 @@ PRIVATE = {
     ),
     "_text": Private(
         "the whole text of a failure, for the classifier",
-        ("recognise/recognise", "recognise/results"),
-        ("pipeline",),
+        ("recognise/recognise", "recognise/results", "recognise/transcript"),
+        ("pipeline", "transcripts/settled"),
         stored=False,
     ),
     "_shape": Private(
         "what a failure looks like besides its text, for the classifier",
-        ("recognise/recognise", "recognise/results"),
-        ("pipeline",),
+        ("recognise/recognise", "recognise/results", "recognise/transcript"),
+        ("pipeline", "transcripts/settled"),
         stored=False,
     ),
     "_observed": Private(
         "when the sender observed the record: its time if it has no plausible one",
         ("recognise/fields",),
+        ("pipeline",),
+        stored=False,
+    ),
+    "_digest": Private(
+        "of all arguments, where those that are told are not whole: what the keyed hash is made of",
+        ("recognise/transcript",),
         ("pipeline",),
         stored=False,
     ),
@@ -193,6 +200,7 @@ class Rank:
     REPEATED = 2  # a model request repeats a result that an earlier one told
     CLIENT = 3  # a model request tells a new result, and comes from a client below a framework that tells it too
     FRESH = 4  # a model request tells a new result; the ranks of the call's own reports are above
+    TRANSCRIPT = 20  # the agent's own file: who called, when and how long, its telemetry knows better
     SPAN = 30
     LOG = 40
 

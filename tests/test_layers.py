@@ -31,7 +31,7 @@ LAYERS = (
     ("batch",),
     ("decode",),
     ("classify", "lessons", "recognise", "sanitise"),
-    ("pipeline",),
+    ("pipeline", "transcripts"),
     ("correlate",),
     ("engine",),
     ("journal",),

@@ -50,6 +50,8 @@ def fold(reports: Sequence[Report]) -> Report:
             if name in COLUMNS and name not in FAILURE_FIELDS and value is not None:
                 row.setdefault(name, value)
     _fold_session(row, ranked)
+    if len({report.get("provenance") or "telemetry" for report in reports}) > 1:
+        row["provenance"] = "both"
     row["received_ns"] = min(report["received_ns"] for report in reports)
     if redactions := max(report.get("redactions") or 0 for report in reports):
         row["redactions"] = redactions

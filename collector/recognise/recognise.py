@@ -15,6 +15,7 @@ from typing import Any
 
 from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
+from collector.recognise import transcript
 from collector.recognise.conversation import conversation_key, conversation_keys
 from collector.recognise.fields import Signs, place, read
 from collector.recognise.identify import Key, call_key, canonical, identify, is_name
@@ -81,12 +82,26 @@ def recognise(
     found = Recognised()
     told: dict[int, Report] = {}
     for scope in request:
-        _Reading(scope, sources, found, told, dimensions).run()
+        if scope.name == transcript.SCOPE and scope.records[0].signal == "event":
+            _transcript(scope, sources, found)
+        else:
+            _Reading(scope, sources, found, told, dimensions).run()
     for digest, report in told.items():
         found.told_ns[digest] = time_ns = report["time_ns"]
         if (before := seen(digest)) is None or time_ns < before:
             found.reports.append(report)
     return found
+
+
+def _transcript(scope: Scope, sources: Sources, found: Recognised) -> None:
+    """Reports of calls that were read and settled elsewhere."""
+    known = transcript.agents().union(one.id for one in sources.sources)
+    for record in scope.records:
+        if report := transcript.report_of(record, known):
+            found.reports.append(report)
+            found.kept += 1
+        else:
+            found.dropped["no_event"] += 1
 
 
 class _Reading:

@@ -61,7 +61,7 @@ class Condition(NamedTuple):
     def known(self, scope: str, attributes: Container[str]) -> bool | None:
         """Whether it holds for every record of this scope with these attributes; None if that depends on the record."""
         if self.key == "@scope":
-            return _holds(self.wanted, scope)
+            return holds(self.wanted, scope)
         return None if not is_attribute(self.key) or self.key in attributes else self.wanted is False
 
 
@@ -79,7 +79,7 @@ class Fitting:
     def fits(self, record: Any, around: Any) -> bool:
         """Whether these conditions hold."""
         for _, read, wanted in self.where:  # noqa: SIM110 -- `all` over a generator costs twice as much here
-            if not _holds(wanted, read(record, around)):
+            if not holds(wanted, read(record, around)):
                 return False
         return True
 
@@ -259,7 +259,7 @@ def _captured(row: Row, name: str) -> str | None:
     return None
 
 
-def _holds(wanted: bool | Wanted, value: Any) -> bool:
+def holds(wanted: bool | Wanted, value: Any) -> bool:
     if isinstance(wanted, bool):
         return present(value) == wanted
     if isinstance(value, str):
@@ -267,8 +267,8 @@ def _holds(wanted: bool | Wanted, value: Any) -> bool:
     if value is None or isinstance(value, dict):
         return False
     if isinstance(value, list):
-        return any(_holds(wanted, one) for one in value[:16])
-    return _holds(wanted, str(value).lower() if isinstance(value, bool) else str(value))
+        return any(holds(wanted, one) for one in value[:16])
+    return holds(wanted, str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def load_sources(*folders: str | Path | Traversable) -> Sources:
@@ -291,7 +291,7 @@ def load_sources(*folders: str | Path | Traversable) -> Sources:
                 places[name], [f"extends: {unknown[0]!r} is not a table; there are {', '.join(sorted(tables))}"]
             )
     standard = _vocabulary(tables)
-    found = [_source(_whole(table, tables), standard) for table in tables.values()]
+    found = [source_of(_whole(table, tables), standard) for table in tables.values()]
     return Sources(tuple(sorted(found, key=lambda source: (source.order, source.id))))
 
 
@@ -331,11 +331,12 @@ def _vocabulary(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     return words
 
 
-def _source(table: dict[str, Any], standard: dict[str, Any]) -> Source:
+def source_of(table: dict[str, Any], standard: dict[str, Any] | None = None) -> Source:
+    """A table compiled; `standard` is what the conventions' tables say."""
     match = table.get("match", {})
     records = table.get("records", ())
     sole = any("only call" in row.get("keys", ()) for row in records)
-    spoken = standard if table.get("order", 50) >= FRAMEWORK else {}
+    spoken = standard or {} if table.get("order", 50) >= FRAMEWORK else {}
     rows = tuple(_row(table, row, spoken, sole=sole) for row in records)
     return Source(
         id=table["id"],
@@ -365,7 +366,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *
         related=same(frozenset((table["id"], *table.get("extends", ())))),
         signals=same(frozenset(listed(row["signal"]))),
         names=same(tuple(_name_pattern(name) for name in listed(row.get("name", [])))),
-        where=same(tuple(Condition(key, reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
+        where=same(tuple(Condition(key, reader(key), wanted(value)) for key, value in row.get("where", {}).items())),
         operation=row.get("operation", ""),
         drop=row.get("drop", "noise"),
         rank=row.get("rank"),
@@ -391,7 +392,8 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile("(.*)".join(re.escape(part) for part in name.split("*")), re.DOTALL)
 
 
-def _wanted(value: Any) -> bool | Wanted:
+def wanted(value: Any) -> bool | Wanted:
+    """What a condition of a table asks for: presence, or texts and globs of which one must match."""
     if isinstance(value, bool):
         return value
     return words_and_globs(tuple(listed(value)))

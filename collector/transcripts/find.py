@@ -1,0 +1,149 @@
+"""Finds the files in which agents keep their sessions, on Linux, macOS and Windows.
+
+Every candidate is tried on every platform: a folder that is not there costs one look. Variables that move a store come
+first. Nothing is opened here but folders.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from collector.transcripts.tables import Agent, Store
+
+DEFAULTS: Mapping[str, tuple[str, ...]] = {
+    "XDG_DATA_HOME": ("~/.local/share",),
+    "XDG_CONFIG_HOME": ("~/.config",),
+    "XDG_STATE_HOME": ("~/.local/state",),
+    "APPDATA": ("~/AppData/Roaming",),
+    "LOCALAPPDATA": ("~/AppData/Local",),
+}
+EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+# Where editors of VS Code's family keep what belongs to a user: `<User>` in a table.
+USERS = (
+    *(f"$XDG_CONFIG_HOME/{name}/User" for name in EDITORS),
+    *(f"~/Library/Application Support/{name}/User" for name in EDITORS),
+    *(f"$APPDATA/{name}/User" for name in EDITORS),
+    *(f"~/.{name}-server/data/User" for name in ("vscode", "cursor", "vscodium")),
+    "~/.vscode-server-insiders/data/User",
+)  # fmt: skip
+VARIABLE = re.compile(r"\$(\w+)")
+NEVER = frozenset(("auth.json", ".credentials.json", "oauth_creds.json", "credentials.json", "history.jsonl"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file of an agent's store. Times are nanoseconds."""
+
+    agent: Agent
+    store: Store
+    path: Path
+    size: int
+    changed_ns: int
+    inode: int
+
+    def now(self) -> Found | None:
+        """The file as it is now; None if it is gone."""
+        return next(_file(self.agent, self.store, self.path), None)
+
+
+def find(agents: Iterable[Agent], environ: Mapping[str, str], home: Path) -> list[Found]:
+    """The files of these agents' stores for this user, oldest first; each file once."""
+    found: dict[tuple[str, int | str], Found] = {}
+    for agent in agents:
+        for store in agent.stores:
+            for folder in folders(store, environ, home):
+                _add(found, _below(agent, store, folder))
+    return in_order(found.values())
+
+
+def find_in(agents: Iterable[Agent], path: Path) -> list[Found]:
+    """The files that may be of these agents at an exact path: a file, a home, or a folder with stores below. A file may
+    be named for several agents: its records decide (`kinds.py`).
+    """
+    found: dict[tuple[str, int | str], Found] = {}
+    stores = [(agent, store) for agent in agents for store in agent.stores]
+    if path.is_file():
+        several = [(agent, store) for agent, store in stores if any(_ends(path, one) for one in store.files)]
+        return [one for agent, store in several for one in _file(agent, store, path)]
+    for agent, store in stores:
+        for folder in dict.fromkeys((*folders(store, {}, path), *_tails(store, path))):
+            _add(found, _below(agent, store, folder))
+    if not found:
+        for agent, store in stores:
+            deeper = store._replace(files=tuple(f"**/{one}" for one in store.files))
+            _add(found, (replace(one, store=store) for one in _below(agent, deeper, path)))
+    return in_order(found.values())
+
+
+def in_order(found: Iterable[Found]) -> list[Found]:
+    """Oldest first: what a resumed session repeats is then known from the session that it repeats."""
+    return sorted(found, key=lambda one: (one.agent.id, one.changed_ns, str(one.path)))
+
+
+def folders(store: Store, environ: Mapping[str, str], home: Path) -> Iterator[Path]:
+    """The folders in which a store may be."""
+    for written in store.folders:
+        several = (written.replace("<User>", user) for user in USERS) if "<User>" in written else (written,)
+        for one in several:
+            yield from _expanded(one, environ, home)
+
+
+def _expanded(written: str, environ: Mapping[str, str], home: Path) -> Iterator[Path]:
+    """The folders that a text with a variable means; none if that is not set. It may be a list with commas."""
+    if (variable := VARIABLE.search(written)) is None:
+        yield Path(str(home) + written[1:]) if written.startswith("~") else Path(written)
+        return
+    name = variable[1]
+    values = [one.strip() for one in environ.get(name, "").split(",") if one.strip()] or DEFAULTS.get(name, ())
+    for value in values:
+        yield from _expanded(written.replace(variable[0], value, 1), environ, home)
+
+
+def _tails(store: Store, path: Path) -> Iterator[Path]:
+    """Folders below an exact path, named as the store's last folder is: `~/backup/.codex` for `~/backup`."""
+    for written in store.folders:
+        name = PurePosixPath(written).name
+        if name and "$" not in name and "<" not in name:
+            yield path / name
+
+
+def _below(agent: Agent, store: Store, folder: Path) -> Iterator[Found]:
+    if not folder.is_dir():
+        return
+    for pattern in store.files:
+        try:
+            for path in folder.glob(pattern):
+                inside = path.relative_to(folder).as_posix()
+                if path.name not in NEVER and not any(_matches(inside, one) for one in store.without):
+                    yield from _file(agent, store, path)
+        except OSError:  # a folder that may not be read, or went away
+            continue
+
+
+def _file(agent: Agent, store: Store, path: Path) -> Iterator[Found]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return
+    if path.is_file():
+        yield Found(agent, store, path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+
+
+def _add(found: dict[tuple[str, int | str], Found], files: Iterable[Found]) -> None:
+    for one in files:
+        found.setdefault((one.agent.id, os.path.realpath(one.path)), one)
+
+
+def _ends(path: Path, pattern: str) -> bool:
+    """Whether the file's name fits the last part of a glob."""
+    return fnmatch.fnmatchcase(path.name, PurePosixPath(pattern).name)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path fits a glob in which `**/` stands for any folders, or none."""
+    return fnmatch.fnmatchcase(path, pattern) or fnmatch.fnmatchcase(path, pattern.replace("**/", ""))

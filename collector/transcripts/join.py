@@ -1,0 +1,264 @@
+"""Makes one thing of a call and its results, from the records of one file, by the agent's table.
+
+A call comes when its result is there, or at the file's end as one that is open. At most OPEN_CALLS are held.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from collector.recognise.readers import Around, Reader, as_text, at_path, present
+from collector.recognise.sources import Condition, holds
+from collector.times import time_of
+from collector.transcripts.repository import repository_of, tidy
+from collector.transcripts.tables import Agent, Read
+
+OPEN_CALLS = 512
+LARGE = 128 << 10  # of a record of which long texts are cut before it is held
+HELD_CHARS = 48 << 10
+TEXTS = (
+    "session", "version", "branch", "turn", "subagent", "agent", "model", "provider", "entrypoint", "parent", "service",
+)  # fmt: skip
+UNANSWERED = frozenset(("call", "asked", "running"))
+Turns = Callable[[str], frozenset[str]]
+
+
+class Plain:
+    """What keys of tables are read from: a record's values by name."""
+
+    __slots__ = ("attributes", "body", "name")
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        self.attributes = attributes
+        self.name, self.body = "", None
+
+
+@dataclass(slots=True)
+class Joined:
+    """One call with its results, or one request: values by the names that tables use, and where it was found."""
+
+    operation: str
+    id: str
+    place: int
+    context: dict[str, Any]
+    parts: dict[str, Any]
+    began_ns: int
+    time_ns: int
+    asked: str = ""  # what tells a call without an id apart from others
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not known how the call ended."""
+        return self.operation == "tool" and self.parts.keys() <= UNANSWERED
+
+
+@dataclass(slots=True)
+class Told:
+    """What was counted while files were read."""
+
+    records: int = 0
+    unreadable: int = 0
+    repeated: int = 0
+    unknown: Counter[tuple[str, str]] = field(default_factory=Counter)  # agent's version, kind of record
+
+
+class Joiner:
+    """Reads the records of one file, in their order."""
+
+    def __init__(self, agent: Agent, told: Told, turns_of: Turns, context: dict[str, Any] | None = None) -> None:
+        """`context` is what records before the first one said; `turns_of` gives the turns of another session."""
+        self._agent = agent
+        self._told = told
+        self._turns_of = turns_of
+        self.context: dict[str, Any] = {"service": agent.service, **(context or {})}
+        self._around = Around({}, agent.id)
+        self._open: dict[tuple[str, str], Joined] = {}
+        self._requests: dict[str, Joined] = {}
+        self._copied: frozenset[str] | None = None
+        self.turns: set[str] = set()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits for a later record."""
+        return not self._open
+
+    def take(self, place: int, size: int, record: dict[str, Any]) -> Iterator[Joined]:
+        """What is complete with this record."""
+        self._told.records += 1
+        at, agent = Plain(record), self._agent
+        kind = "/".join(one if isinstance(one := key(at, self._around), str) else "" for key in agent.kind)
+        rows = agent.rows(kind)
+        if not rows:
+            if not agent.knows(kind):
+                self._told.unknown[str(self.context.get("version") or "")[:40], kind[:80]] += 1
+            return
+        general = False
+        for row in rows:
+            if row.where and not self._fit(row.where, at):
+                continue
+            if not general:
+                general = True
+                self._note(agent.context, at)
+            if row.tells == "context":
+                self._learn(row, at)
+            elif not self._is_copy(record, at):
+                yield from self._told_by(row, place, size, record, at)
+
+    def end(self) -> Iterator[Joined]:
+        """What is left at the file's end: requests, calls with a result, and those that are open."""
+        yield from self._requests.values()
+        self._requests.clear()
+        yield from self._open.values()
+        self._open.clear()
+
+    def _fit(self, conditions: Iterable[Condition], at: Plain) -> bool:
+        return all(holds(one.wanted, one.read(at, self._around)) for one in conditions)
+
+    def _first(self, keys: Iterable[Reader], at: Plain) -> Any:
+        for key in keys:
+            if present(value := key(at, self._around)):
+                return value
+        return None
+
+    def _note(self, fields: Iterable[tuple[str, tuple[Reader, ...]]], at: Plain) -> None:
+        for name, keys in fields:
+            if (value := self._first(keys, at)) is None:
+                continue
+            if name == "cwd" and isinstance(value, str):
+                self.context["repository"] = repository_of(value)
+            elif name == "project" and isinstance(value, str):
+                self.context["repository"] = tidy(value)
+            elif name in TEXTS:
+                self.context[name] = (as_text(value) or "")[:1000]
+            else:
+                self.context[name] = value
+
+    def _learn(self, row: Read, at: Plain) -> None:
+        """What a record says of the session; a row that is `first` counts once a file: later ones are replayed."""
+        if row.first:
+            if self.context.get("_first"):
+                return
+            self.context["_first"] = True
+        self._note(row.fields, at)
+        if row.first and (parent := self.context.get("copied_from")):
+            self._copied = self._turns_of(str(parent)) or None
+            self.context.pop("turn", None)
+
+    def _is_copy(self, record: dict[str, Any], at: Plain) -> bool:
+        """Whether a forked session repeats a record of the one that it came from: until its first turn of its own."""
+        turn = str(self.context.get("turn") or "")
+        if self._copied is None:
+            self.turns.add(turn)
+            return False
+        if turn and turn not in self._copied:
+            self._copied = None
+            self.turns.add(turn)
+            return False
+        self._told.repeated += 1
+        return True
+
+    def _told_by(self, row: Read, place: int, size: int, record: dict[str, Any], at: Plain) -> Iterator[Joined]:
+        items = at_path(record, row.each) if row.each else [record]
+        if not isinstance(items, list):
+            return
+        time_ns = time_of(self.context.get("time"))
+        for item in items:
+            if not isinstance(item, dict):
+                continue
+            inside = at if item is record else Plain(item)
+            if row.item and not self._fit(row.item, inside):
+                continue
+            if row.each and row.fields:
+                self._note(row.fields, inside)
+            elif row.fields:
+                self._note(row.fields, at)
+            name = as_text(self._first(row.ids, inside)) or ""
+            held = slim(item) if size > LARGE else item
+            outer = held if item is record else slim(record) if size > LARGE else record
+            if row.tells == "call":
+                yield from self._call(row, name, place, held, outer, time_ns)
+            elif row.tells == "result":
+                yield from self._result(row, name, place, held, outer, time_ns, inside)
+            elif row.tells == "request":
+                yield from self._request(row, name, place, held, time_ns)
+            elif row.tells == "end":
+                yield from self._ended(row, held, time_ns)
+
+    def _key(self, name: str) -> tuple[str, str]:
+        return str(self.context.get("session") or ""), name
+
+    def _joined(self, operation: str, name: str, place: int, parts: dict[str, Any], time_ns: int) -> Joined:
+        return Joined(operation, name, place, self.context.copy(), parts, time_ns, time_ns)
+
+    def _call(
+        self, row: Read, name: str, place: int, item: dict[str, Any], record: dict[str, Any], time_ns: int
+    ) -> Iterator[Joined]:
+        key = self._key(name or f"@{place}.{len(self._open)}")
+        if before := self._open.pop(key, None):
+            if before.parts.get("call") == item:  # written again in full
+                self._open[key] = before
+                return
+            yield before
+        joined = self._joined("tool", name, place, {row.name: item, "asked": record}, time_ns)
+        if row.open and self._first(row.open, Plain(item)) is None:  # such a record has the result too
+            joined.parts["result"] = item
+            yield joined
+            return
+        self._open[key] = joined
+        if len(self._open) > OPEN_CALLS:
+            yield self._open.pop(next(iter(self._open)))
+
+    def _result(
+        self, row: Read, name: str, place: int, item: dict[str, Any], record: dict[str, Any], time_ns: int, at: Plain
+    ) -> Iterator[Joined]:
+        key = self._key(name)
+        joined = self._open.get(key)
+        if joined is None:
+            return
+        if row.open and self._first(row.open, at) is not None:
+            joined.parts["running"] = item
+            return
+        joined.parts[row.name] = item
+        joined.parts.setdefault("answered", record)
+        joined.time_ns = max(joined.time_ns, time_ns)
+        if not self._agent.several:
+            yield self._open.pop(key)
+
+    def _request(self, row: Read, name: str, place: int, item: dict[str, Any], time_ns: int) -> Iterator[Joined]:
+        """A request's records are written with its growing counts: the last one of an id counts."""
+        before = self._requests.get(name) if name else None
+        if before is not None:
+            before.parts[row.name] = item
+            before.time_ns = max(before.time_ns, time_ns)
+            return
+        yield from self._requests.values()
+        self._requests.clear()
+        joined = self._joined("model", name, place, {row.name: item}, time_ns)
+        if name:
+            self._requests[name] = joined
+        else:
+            yield joined
+
+    def _ended(self, row: Read, item: dict[str, Any], time_ns: int) -> Iterator[Joined]:
+        """A turn that ended: its open calls ended with it."""
+        for key in [key for key, one in self._open.items() if one.is_open]:
+            joined = self._open.pop(key)
+            joined.parts[row.name] = item
+            joined.time_ns = max(joined.time_ns, time_ns)
+            yield joined
+
+
+def slim(value: Any, chars: int = HELD_CHARS) -> Any:
+    """The value with its long texts cut in the middle."""
+    if isinstance(value, str):
+        if len(value) <= chars:
+            return value
+        return f"{value[: chars * 3 // 4]}\n[{len(value)} characters]\n{value[-chars // 4 :]}"
+    if isinstance(value, dict):
+        return {key: slim(one, chars) for key, one in value.items()}
+    if isinstance(value, list):
+        return [slim(one, chars) for one in value[:1000]]
+    return value

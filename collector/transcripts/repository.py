@@ -1,0 +1,41 @@
+"""Which code base a folder belongs to: its git root, that of the main one for a worktree, else the folder itself."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+WORKTREE = re.compile(r"gitdir: (.+?)[/\\]\.git[/\\]worktrees[/\\]")
+HOMES = re.compile(r"(?i)^(?:/(?:home|Users)/[^/]+|/root|[a-z]:/Users/[^/]+|/mnt/[a-z]/Users/[^/]+)(?=/|$)")
+
+
+@lru_cache(maxsize=10_000)
+def repository_of(cwd: str) -> str:
+    """The repository of a working folder, which need not exist any more, with the home as `~`; "" for no folder."""
+    if not cwd or len(cwd) > 4096 or "\0" in cwd:
+        return ""
+    return tidy(_root(cwd))
+
+
+def tidy(path: str) -> str:
+    """A path in one way of writing, without the name of the user: `~/work/app`."""
+    if re.match(r"(?i)^(?:[a-z]:[/\\]|\\\\)", path):
+        path = PureWindowsPath(path).as_posix()
+        path = path[:1].lower() + path[1:]
+    path = re.sub(r"(?i)^//wsl(?:\$|\.localhost)/[^/]+", "", path)
+    return HOMES.sub("~", str(PurePosixPath(path)))
+
+
+def _root(cwd: str) -> str:
+    try:
+        for folder in (Path(cwd), *Path(cwd).parents):
+            mark = folder / ".git"
+            if mark.is_dir():
+                return str(folder)
+            if mark.is_file():
+                found = WORKTREE.match(mark.read_text(encoding="utf-8", errors="replace")[:4096])
+                return found[1] if found else str(folder)
+    except OSError:
+        pass
+    return cwd

@@ -1,0 +1,196 @@
+"""What agents keep on disk: each call of the samples once, with session, outcome and class; what is never sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.recognise.examples import wrong_examples
+from collector.report import Report
+from collector.transcripts.find import find, find_in
+from collector.transcripts.positions import Positions
+from collector.transcripts.read import Count, Readings
+from collector.transcripts.repository import repository_of, tidy
+from collector.transcripts.tables import load_agents
+from tests.doors import pipeline
+
+SAMPLES = Path(__file__).parent / "data" / "transcripts"
+AGENTS = load_agents()
+NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+NOW = 1_795_000_000_000_000_000
+
+
+def read(home: Path, agent: str, positions: Positions | None = None) -> tuple[list[dict[str, Any]], Count]:
+    """What is sent of one agent's files below a folder."""
+    readings = Readings(find_in([AGENTS[agent]], home), positions or Positions(None))
+    return [one for found in readings.changed() for one in readings.calls(found)], readings.counts[agent]
+
+
+def received(sent: list[dict[str, Any]]) -> list[Report]:
+    """What a collector makes of it."""
+    body = b"\n".join(json.dumps(one).encode() for one in sent)
+    batch = pipeline().process(body, "application/x-ndjson", "events", NOW)
+    assert not batch.dropped
+    return batch.reports
+
+
+@pytest.mark.parametrize("agent", sorted(AGENTS))
+def test_examples_of_tables(agent: str) -> None:
+    assert not list(wrong_examples(AGENTS[agent].source))
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_samples(agent: str) -> None:
+    sent, count = read(SAMPLES / agent, agent)
+    wanted = json.loads((SAMPLES / agent / "expected.json").read_text())
+    got = {
+        one.get("call_id"): (one.get("session"), one["outcome"], one.get("error_class"))
+        for one in received(sent)
+        if one["operation"] == "tool"
+    }
+    assert got == {one["call_id"]: (one["session"], one["outcome"], one["error_class"]) for one in wanted}
+    assert count.calls == len(wanted)
+    assert not count.told.unreadable
+    assert not count.told.unknown
+
+
+def test_a_request_has_the_last_of_its_counts() -> None:
+    sent, _ = read(SAMPLES / "claude-code", "claude-code")
+    [request] = [one for one in sent if one.get("call_id") == "req_01A"]
+    assert (request["input_tokens"], request["output_tokens"]) == (210, 48)
+    assert sum(one["operation"] == "model" and one["outcome"] == "error" for one in sent) == 3
+
+
+def lines(path: Path, *records: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def claude(kind: str, content: Any, second: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "type": kind, "uuid": f"u{second}", "sessionId": "S", "timestamp": f"2026-10-03T08:15:{second:02d}.000Z",
+        "cwd": "/home/dev/parcel", "version": "2.1.332", "message": {"role": kind, "content": content}, **more,
+    }  # fmt: skip
+
+
+def use(name: str, tool: str = "Bash", second: int = 0, **params: Any) -> dict[str, Any]:
+    return claude("assistant", [{"type": "tool_use", "id": name, "name": tool, "input": params}], second)
+
+
+def answer(name: str, text: str, second: int = 1, **more: Any) -> dict[str, Any]:
+    return claude("user", [{"type": "tool_result", "tool_use_id": name, "content": text, **more}], second)
+
+
+def test_what_files_prompts_and_outputs_say_is_not_sent(tmp_path: Path) -> None:
+    canary = "canary-" + "7f3a"
+    here = f"cat > a.py <<'EOF'\n{canary}\nEOF\npython a.py"
+    path = lines(
+        tmp_path / ".claude/projects/p/S.jsonl",
+        claude("user", f"say {canary}"),
+        use("toolu_1", "Write", file_path="a.py", content=canary),
+        answer("toolu_1", f"<tool_use_error>File has not been read yet.</tool_use_error>\n{canary}", is_error=True),
+        use("toolu_2", "Edit", 2, file_path="a.py", old_string=canary, new_string=canary),
+        answer("toolu_2", f"String to replace not found in file.\nString: {canary}", 3, is_error=True),
+        use("toolu_3", command=here, second=4),
+        answer("toolu_3", canary, 5),
+        use("toolu_4", "MultiEdit", 6, edits=[{"old_string": canary}]),
+    )
+    sent, _ = read(path, "claude-code")
+    assert len(sent) == 4
+    assert [one["call_id"] for one in sent if canary in json.dumps({k: v for k, v in one.items() if k != "text"})] == []
+    assert sent[2]["params"]["command"].endswith("\nEOF\npython a.py")
+    assert sent[3]["outcome"] == "unknown"  # it has no result yet
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "outcome"),
+    [
+        ("grep -n rate a.txt", "Exit code 1", "ok"),
+        ("cd src && rg TODO", "Exit code 1", "ok"),
+        ("diff a b", "Exit code 1\n1c1\n< a\n> b", "ok"),
+        ("test -f a", "Exit code 1", "ok"),
+        ("grep rate nothing.txt", "Exit code 2\ngrep: nothing.txt: No such file or directory", "error"),
+        ("grep rate nothing.txt", "Exit code 1\ngrep: nothing.txt: No such file or directory", "error"),
+        ("make | grep -c x", "Exit code 1", "ok"),
+        ("grep x a && make", "Exit code 1", "error"),
+        ("make test", "Exit code 1", "error"),
+    ],
+)
+def test_nothing_found_is_no_failure(tmp_path: Path, command: str, output: str, outcome: str) -> None:
+    path = lines(tmp_path / "S.jsonl", use("toolu_1", command=command), answer("toolu_1", output, is_error=True))
+    sent, _ = read(path, "claude-code")
+    assert [one["outcome"] for one in sent] == [outcome]
+
+
+def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
+    path = lines(tmp_path / ".claude/projects/p/S.jsonl", use("toolu_1", command="ls"), answer("toolu_1", "a"))
+    path.write_text(path.read_text() + json.dumps(use("toolu_2", command="make", second=2))[:40])  # half a line
+    kept = tmp_path / "imported.json"
+    positions = Positions(kept)
+    assert [one["call_id"] for one in read(tmp_path, "claude-code", positions)[0]] == ["toolu_1"]
+    positions.keep()
+    lines(path, use("toolu_1", command="ls"), answer("toolu_1", "a"), use("toolu_2", command="make", second=2))
+    positions = Positions(kept)
+    assert [one["call_id"] for one in read(tmp_path, "claude-code", positions)[0]] == ["toolu_2"]
+    positions.keep()
+    with path.open("a") as file:
+        file.write(json.dumps(answer("toolu_2", "Exit code 2\nno rule", 3, is_error=True)) + "\n")
+    positions = Positions(kept)
+    [done] = read(tmp_path, "claude-code", positions)[0]
+    assert (done["call_id"], done["outcome"]) == ("toolu_2", "error")
+    positions.keep()
+    assert read(tmp_path, "claude-code", Positions(kept))[1].unchanged == 1
+
+
+def test_broken_lines_and_unknown_kinds_are_counted(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "S.jsonl", use("toolu_1", command="ls"), answer("toolu_1", "a"), {"type": "novelty"}, {"type": "tag"}
+    )
+    path.write_bytes(path.read_bytes() + b"\0\0\0{broken\n[1]\n" + json.dumps(use("toolu_2")).encode() + b"\0\0")
+    sent, count = read(path, "claude-code")
+    assert [one["call_id"] for one in sent] == ["toolu_1", "toolu_2"]
+    assert count.told.unreadable == 2
+    assert count.told.unknown == {("2.1.332", "novelty"): 1}
+
+
+def stores() -> Iterator[tuple[str, dict[str, str], str]]:
+    yield "claude-code", {}, ".claude/projects/p/a.jsonl"
+    yield "claude-code", {"CLAUDE_CONFIG_DIR": "{home}/one, {home}/two"}, "two/projects/p/a/subagents/b.jsonl"
+    yield "claude-code", {"XDG_CONFIG_HOME": "{home}/conf"}, "conf/claude/projects/p/a.jsonl"
+    yield "codex", {}, ".codex/sessions/2026/10/03/rollout-1.jsonl"
+    yield "codex", {"CODEX_HOME": "{home}/c"}, "c/archived_sessions/rollout-1.jsonl.zst"
+
+
+@pytest.mark.parametrize(("agent", "environ", "file"), list(stores()))
+def test_stores_are_found_where_agents_put_them(tmp_path: Path, agent: str, environ: dict[str, str], file: str) -> None:
+    path = lines(tmp_path / file, {})
+    moved = {name: value.format(home=tmp_path) for name, value in environ.items()}
+    assert [one.path for one in find([AGENTS[agent]], moved, tmp_path)] == [path]
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("/home/dev/parcel", "~/parcel"),
+        ("/Users/dev/parcel", "~/parcel"),
+        ("C:\\Users\\dev\\parcel", "~/parcel"),
+        ("c:/Users/dev/parcel", "~/parcel"),
+        ("\\\\wsl$\\Ubuntu\\home\\dev\\parcel", "~/parcel"),
+        ("/srv/parcel/", "/srv/parcel"),
+        ("D:\\work\\parcel", "d:/work/parcel"),
+    ],
+)
+def test_a_project_is_written_in_one_way(path: str, wanted: str) -> None:
+    assert tidy(path) == wanted
+
+
+def test_a_worktree_is_of_its_repository(tmp_path: Path) -> None:
+    (tmp_path / "main/.git/worktrees/w").mkdir(parents=True)
+    (tmp_path / "w/src").mkdir(parents=True)
+    (tmp_path / "w/.git").write_text(f"gitdir: {tmp_path}/main/.git/worktrees/w\n")
+    assert repository_of(str(tmp_path / "w/src")) == tidy(str(tmp_path / "main"))
