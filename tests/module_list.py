@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "modules.md"
-NAMED = 4  # so many words before a colon say enough
+NAMED = 4  # so many words before a colon or a clause say enough
 INTRODUCTION = """\
 # Modules
 
@@ -32,13 +32,16 @@ def _folder(folder: Path) -> str:
 
 
 def _sentence(path: Path) -> str:
-    """The first sentence of a module's docstring; of a long one, what stands before its colon or semicolon."""
+    """The first sentence of a module's docstring; of a long one, its beginning that says what the module is."""
     text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
     if not text:
         return ""
     sentence = re.split(r"\.(?: |$)|; ", text)[0]
-    head = sentence.partition(": ")[0]
-    return f"{head if len(head.split()) >= NAMED else sentence}."
+    for end in re.finditer(r": |, (?=(?:and|as|because|but|for|from|if|in|so|that|what|where|which|with)\b)", sentence):
+        if len(sentence[: end.start()].split()) >= NAMED:
+            sentence = sentence[: end.start()]
+            break
+    return f"{sentence}."
 
 
 if __name__ == "__main__":
