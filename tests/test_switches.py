@@ -21,12 +21,12 @@ TOLD_BY_SETTINGS = ("parameters", "class")  # of the facts of a source, those th
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_an_agent_is_a_source_whose_page_has_the_table(name: str) -> None:
+def test_an_agent_is_a_source_whose_page_says_what_is_untold(name: str) -> None:
     agent = TABLE[name]
     assert name in SOURCES
     page = (AGENTS / f"{agent.page}.md").read_text()
     assert f"`{name}`" in page.partition("## ")[0]
-    rows = [line for line in page.splitlines() if line.startswith("|")]
+    rows = [line for line in page.splitlines() if line.lstrip().startswith("- ")]
     for each in agent.untold:
         assert any(each.what in row for row in rows), each.what
         for switch in each.switches:
