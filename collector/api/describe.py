@@ -54,6 +54,9 @@ ROWS = Schema(
         "next": Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL]),
         "after": TEXT,
         "summary": Schema(type=[OpenAPIType.OBJECT, OpenAPIType.NULL]),
+        "kinds": Schema(type=OpenAPIType.OBJECT),
+        "since": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+        "ids_from": Schema(type=OpenAPIType.INTEGER),
         "newest": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
     },
     required=["rows"],
@@ -246,7 +249,7 @@ def _parameter(parameter: Parameter) -> OpenAPIParameter:
         name=parameter.name,
         param_in="path" if parameter.path else "query",
         description=text,
-        required=parameter.path,
+        required=parameter.path or parameter.needed,
         schema=_schema(parameter),
         examples={"example": Example(value=msgspec.json.decode(example) if parameter.kind in TYPED else example)},
     )

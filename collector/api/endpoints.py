@@ -26,6 +26,7 @@ from collector.query.queries import (
     sources,
 )
 from collector.query.retries import curve, retries, storms
+from collector.query.search import search, told
 from collector.query.sessions import sessions
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
@@ -182,6 +183,11 @@ ENDPOINTS = (
         "/lessons/{id:str}", "One lesson",
         (take.LESSON,),
         lambda s, o: find(s, id=o["id"]), since="-60d", one="lesson",
+    ),
+    Endpoint(
+        "/search", "What a few characters name: ids by their beginning; names, groups and messages by a part",
+        (take.LOOKED_FOR, take.EACH),
+        lambda s, o: search(o["q"], o["limit"]), since=EVER, filters=False, more=told,
     ),
     Endpoint(
         "/sources", "Senders, and the facts that each leaves out",

@@ -23,7 +23,7 @@ class Parameter:
     """`kind` is words, choice, flag, number, id, duration or text; with `path`, it is a part of the address.
 
     With `dimensions`, all dimensions are allowed, including the user's own, except those in `allowed`; the words in
-    `besides` are allowed too.
+    `besides` are allowed too. One that is `needed` has no default.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Parameter:
     path: bool = False
     dimensions: bool = False
     besides: tuple[str, ...] = ()
+    needed: bool = False
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -117,6 +118,10 @@ BY_CHANGED = replace(
     example="tool,model",
     besides=(changes.VOLUME,),
 )
+LOOKED_FOR = Parameter(
+    "q", "text", "what to look for: an id or its beginning, a name, words of a message", "apply_diff", needed=True
+)
+EACH = Parameter("limit", "number", f"most rows of each kind, 1 to {MOST_ROWS}", "5", 5)
 BUCKET = Parameter(
     "bucket", "duration", "length of a bucket; by default the shortest round one that gives at most 120", "5m"
 )
@@ -179,6 +184,8 @@ def read(
     known = [*taken]
     if filters:  # not on what the path names already
         known += [*(parameter.name for parameter in RANGE), *(name for name in BY_NAME if name not in places)]
+    if lacking := next((each for each in declared if each.needed and each.name not in words), None):
+        raise BadParameter(lacking.name, "", f"{lacking.name} is needed: {lacking.text}")
     options = {name: parameter.default for name, parameter in taken.items()}
     options |= {name: parameter.read(path[name]) for name, parameter in places.items()}
     rest = {}

@@ -1,0 +1,2 @@
+select "{column}" as value, sum(events)::bigint as events, max(last_ns) as last_seen, null::bigint as row
+from {ever} where contains(lower("{column}"), lower($q)) group by "{column}"
