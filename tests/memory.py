@@ -201,10 +201,8 @@ class Memory(Lookup):
 
     # What is committed
 
-    def write(self, changes: Changes) -> set[int]:
-        """Writes all changes; returns the ids of events that were stored before."""
+    def write(self, changes: Changes) -> None:
         now = changes.received_ns
-        before = {changes.redirects.get(event_id, event_id) for event_id in changes.replaced.keys() & self.events}
         self._remove(changes.replaced)
         self._add(changes)
         for key, event_id in changes.keys.items():
@@ -216,7 +214,6 @@ class Memory(Lookup):
         self.redirects.update(changes.redirects)
         self.redirects = {old: self._now(event_id) for old, event_id in self.redirects.items()}
         self._note(changes)
-        return before
 
     def _remove(self, replaced: Iterable[int]) -> None:
         for event_id in replaced:

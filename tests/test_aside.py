@@ -31,10 +31,10 @@ def put_aside(path: Path, *batches: Batch, monkeypatch: pytest.MonkeyPatch) -> N
     journal.left(store.position())
     write = store.write
 
-    def fails(changes: Changes) -> set[int]:
+    def fails(changes: Changes) -> None:
         if changes.events:
             raise ValueError("a defect")
-        return write(changes)
+        write(changes)
 
     store.write = fails  # type: ignore[method-assign]
     writer = Writer(store, journal, Upkeep(store, Retention(1 << 62)))

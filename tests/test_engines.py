@@ -31,6 +31,7 @@ from tests.test_recordings import RECORDINGS, read
 QUESTIONS = [name for name in vars(Lookup) if not name.startswith("_")]
 FORGOTTEN = [(correlate, "KEYS"), (correlate, "TRACES"), (correlate, "REQUESTS"), (conversations, "KEYS"),
              (conversations, "TRACES")]  # fmt: skip
+MOMENT = ("event_id", "service", "session", "time_ns", "operation", "duration_ms")  # of which `Changes` notes changes
 ANY_OF = ("orphans", "waiting")
 MANY = 10_000
 
@@ -69,7 +70,11 @@ class Both:
         return asked
 
     def write(self, changes: Changes) -> None:
-        assert self.store.write(changes) == self.memory.write(changes)
+        gone: Any = [self.memory.events[one] for one in sorted(changes.replaced) if one in self.memory.events]
+        old, gone = ([[event.get(name) for name in MOMENT] for event in events] for events in (changes.old, gone))
+        assert sorted(old) == gone
+        self.store.write(changes)
+        self.memory.write(changes)
 
     def compare(self) -> None:
         """Compares all that is stored, and the answers to every question about it."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from collector.correlate.changes import Changes
 from collector.engine.duckdb.derive import KEPT, Slice
 from collector.engine.duckdb.store import Store
 from collector.engine.whole_hours import WholeHours, edges
@@ -23,7 +22,7 @@ from collector.query.queries import sources
 from collector.query.retries import retries
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits
-from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding
+from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, replacing
 from tests.search import EXAMPLES
 
 RANGES = [
@@ -219,7 +218,7 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
             one = stored.pop(number)
             if dice.random() < 0.7:  # merged: the same event, at another time
                 coming.append(one | {"time_ns": one["time_ns"] - dice.randrange(2 * HOUR), "outcome": "denied"})
-        store.write(Changes(NOW, events=coming, replaced=dict.fromkeys(gone, 0)))
+        replacing(store, gone, coming)
         stored |= {one["event_id"]: one for one in coming}
         if step == 5:
             oldest = NOW - 26 * HOUR

@@ -40,7 +40,7 @@ from collector.query.streaks import (
 )
 from tests.conftest import RunningCollector, misstep
 from tests.cpu import cpu_seconds
-from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, replacing
 from tests.reference import BESIDE, MOST_EVENTS, apart, many_sessions, recorded_sessions
 from tests.search import searching
 
@@ -142,7 +142,7 @@ def test_streaks_as_known_at_an_earlier_time_are_what_the_events_until_then_say(
     emptied(store)
     asked_for = Scope(*one, 2)
     for coming, gone, kept in steps:
-        store.write(Changes(NOW, events=coming, replaced=dict.fromkeys(gone, 0)))
+        replacing(store, gone, coming)
         if kept:
             store.keep_up(most)
         times = [row["time_ns"] for row in store.rows("select time_ns from events order by time_ns")]
@@ -160,7 +160,7 @@ def test_what_is_kept_up_is_what_the_events_say(
 ) -> None:
     emptied(store)
     for coming, gone, kept in steps:
-        store.write(Changes(NOW, events=coming, replaced=dict.fromkeys(gone, 0)))
+        replacing(store, gone, coming)
         if kept:
             store.keep_up(most)
     while store.keep_up(most):

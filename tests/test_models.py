@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collector.correlate.changes import Changes
 from collector.correlate.fold import began_ns
 from collector.engine.duckdb.store import Store
-from tests.recorded import DAY, NOW, Event, event
+from tests.recorded import DAY, NOW, Event, event, replacing
 from tests.reference import STEPS
 from tests.search import searching
 from tests.test_kept import emptied
@@ -94,7 +94,7 @@ def test_models_are_what_the_rule_says_in_any_order_of_arrival(
             if data.draw(st.booleans()):
                 coming = [*coming, one | {"session": data.draw(st.sampled_from(["s1", "s2"]))}]
         now |= {one["event_id"]: one for one in coming}
-        store.write(Changes(NOW, events=coming, replaced=dict.fromkeys(gone, 0)))
+        replacing(store, gone, coming)
         if data.draw(st.booleans()):
             store.keep_up(most)
     while store.keep_up(most):

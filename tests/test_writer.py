@@ -48,15 +48,14 @@ class Recorded:
         self.bad: bytes | None = None
         write = self.store.write
 
-        def noted(changes: Changes) -> set[int]:
+        def noted(changes: Changes) -> None:
             if self.failures:
                 raise self.failures.pop(0)
             if self.bad in changes.identities and changes.events:
                 raise ValueError("a defect")
-            before = write(changes)
+            write(changes)
             numbers = {batch.identity: number for number, batch in enumerate(BATCHES)}
             self.groups.append(sorted(numbers[identity] for identity in changes.identities))
-            return before
 
         monkeypatch.setattr(self.store, "write", noted)
         self.writer.start()
@@ -146,7 +145,7 @@ def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: 
     """Also if the store had committed it, and only the answer failed."""
     write = recorded.store.write
 
-    def after(changes: Changes) -> set[int]:
+    def after(changes: Changes) -> None:
         write(changes)
         raise Unavailable("No space left on device")
 
@@ -288,10 +287,10 @@ def test_memory_that_queries_use_for_a_moment_is_no_reason_to_refuse_senders(
     short = Event()
     write = recorded.store.write
 
-    def scarce(changes: Changes) -> set[int]:
+    def scarce(changes: Changes) -> None:
         if not short.is_set():
             raise OutOfMemory("could not allocate block (190.1 MiB/190.7 MiB used)")
-        return write(changes)
+        write(changes)
 
     monkeypatch.setattr(recorded.store, "write", scarce)
 

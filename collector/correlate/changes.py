@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from collector.batch import Sampling, Sender, Switch, Unread
 from collector.columns import Row
+from collector.correlate.fold import began_ns
 from collector.report import Report
+from collector.times import HOUR, MAX_NS
 
 Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
 
@@ -22,6 +25,7 @@ class Changes:
     events: list[Report] = field(default_factory=list)
     # Events whose row and reports are removed, and maybe written again: when the first of these reports was received.
     replaced: dict[int, int] = field(default_factory=dict)
+    old: list[Report] = field(default_factory=list)  # those of them that there were, as they were stored
     reports: list[tuple[int, Report]] = field(default_factory=list)
     several: set[int] = field(default_factory=set)  # events whose reports are of several attempts (attempts.py)
     keys: dict[int, int] = field(default_factory=dict)
@@ -44,3 +48,34 @@ class Changes:
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
     switches: dict[Switch, None] = field(default_factory=dict)
     unread: Counter[Unread] = field(default_factory=Counter)
+
+    @property
+    def before(self) -> set[int]:
+        """The events that were stored before, by the ids that they have now."""
+        return {self.redirects.get(event["event_id"], event["event_id"]) for event in self.old}
+
+    @property
+    def changed(self) -> list[Row]:
+        """Which sessions have other events now, from when on: the rows to be added to `changed`."""
+        return earliest(noted([*self.events, *self.old]))
+
+
+def noted(events: Iterable[Report]) -> Iterator[tuple[str | None, str | None, int]]:
+    """Service, session and time of each event, and when it began of a model request: calls that began meanwhile may
+    have its model.
+    """
+    for event in events:
+        service, session, time_ns = event.get("service"), event.get("session"), event["time_ns"]
+        yield service, session, time_ns
+        if event.get("operation") == "model" and event.get("duration_ms"):
+            yield service, session, began_ns(event) - 1
+
+
+def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Row]:
+    """The earliest time of each session in each hour, as rows of `changed`."""
+    earliest: dict[tuple[str | None, str | None, int], int] = {}
+    for service, session, time_ns in changed:
+        key = (service, session, time_ns // HOUR)
+        if time_ns < earliest.get(key, MAX_NS):
+            earliest[key] = time_ns
+    return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from collector.batch import Batch
-from collector.correlate.attempts import attempts
 from collector.correlate.changes import Changes, Named
 from collector.correlate.conversations import Conversations
-from collector.correlate.fold import adding, as_bytes, first_received, fold, oldest, orphan
-from collector.correlate.join import Entry, JoinedReports, Joiner
+from collector.correlate.fold import as_bytes, events_of, fold, orphan
+from collector.correlate.join import Entry, Joiner
 from collector.correlate.lookup import Lookup
 from collector.correlate.nested import REMEMBERED, Below, around_of, below_key, is_call_span
 from collector.correlate.pacing import Later
@@ -24,9 +23,10 @@ from collector.correlate.senders import Senders, counted
 from collector.correlate.sessions import adopt_session, is_sought
 from collector.correlate.sites import site_keys
 from collector.correlate.twins import pair
+from collector.correlate.write import insert, new_id, write
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
-from collector.report import ONLY_OF_REPORTS, Report
+from collector.report import Report
 from collector.times import MAX_NS, MINUTE
 
 KEYS_REMEMBERED = 100_000  # about 15 MB in two generations; older keys are looked up in the store
@@ -111,8 +111,9 @@ class Correlator:
         entries += self._orphaned(conversations, changes)
         entries += self._awaited(entries, changes.received_ns)
         self._place(entries, changes.received_ns)
-        self._resolve(self._joined(entries, changes), changes)
-        pair(changes, self._lookup)
+        old = self._resolve(self._joined(entries, changes), changes)
+        old = pair(changes, self._lookup, old)
+        changes.old = events_of(old)
         self._later.end()
         return changes
 
@@ -260,13 +261,14 @@ class Correlator:
         orphaned = self._lookup.orphaned(sorted(changes.renamed), changes.received_ns) if changes.renamed else ()
         if not orphaned:
             return
-        for event_id, reports in self._lookup.reports_of(sorted(orphaned), changes.received_ns).items():
+        for event_id, stored in self._lookup.reports_of(sorted(orphaned), changes.received_ns).items():
+            reports = [report.copy() for report in stored]
             for report in reports:
                 trace = orphan(report)
                 if trace in changes.renamed and (trace in changes.sessions or report["session_source"] != "instance"):
                     report["session"] = None
                     adopt_session(report, changes.sessions, conversations)
-            yield _reloaded(event_id, reports)
+            yield _reloaded(event_id, reports, stored)
 
     def _awaited(self, entries: Sequence[Entry], now_ns: int) -> Iterator[Entry]:
         """Stored events that refer to a call whose report has only now arrived."""
@@ -314,14 +316,14 @@ class Correlator:
             entry.keys += [key for key, inner in entry.around if key in outer and self._is_inside(outer[key], inner)]
             alone = entry.event_id is None and shared.isdisjoint(entry.keys)
             if alone:
-                own = _new_id(own, changes)
+                own = new_id(own, changes)
             changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
             changes.waiting += [(key, own) for key, inner in entry.around if key not in shared and "_refs" in inner]
             changes.below += [
                 (below_key(inner["trace_id"], inner["parent_span_id"], inner["tool"]), own) for _, inner in entry.around
             ]
             if alone:
-                _insert(fold(entry.reports), own, changes, entry.reports)
+                insert(fold(entry.reports), own, changes, entry.reports)
                 changes.keys.update(dict.fromkeys(entry.keys, own))
             else:
                 joiner.add(entry, known)
@@ -345,67 +347,16 @@ class Correlator:
         prefixed = outer["tool"].endswith((f"_{inner['tool']}", f"-{inner['tool']}"))
         return ("_refs" in inner and prefixed) or self._below.is_one_call(outer, inner)
 
-    def _resolve(self, joiner: Joiner, changes: Changes) -> None:
+    def _resolve(self, joiner: Joiner, changes: Changes) -> dict[int, list[Report]]:
+        """Writes what is joined into the changes; returns the stored reports of each event that is replaced."""
         wanted = [event_id for joined in joiner for event_id in joined.event_ids if event_id not in joiner.loaded]
-        stored = {**(self._lookup.reports_of(wanted, changes.received_ns) if wanted else {}), **joiner.loaded}
-        owner: dict[int, int] = {}
-        for joined in joiner:
-            event_id = self._write(joined, stored, changes, frozenset(joiner.loaded))
-            owner.update(dict.fromkeys(joined.keys, event_id))
-        changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
-        changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
-        changes.below = [(key, owner.get(own, own)) for key, own in changes.below]
-
-    def _write(
-        self, joined: JoinedReports, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]
-    ) -> int:
-        before = [report for event_id in joined.event_ids for report in stored.get(event_id, ())]
-        told = {as_bytes(report): report for report in before}
-        count = len(told)
-        for report in adding(joined.reports, before):
-            told.setdefault(as_bytes(report), report)
-        event_id = oldest(joined.event_ids, stored) if joined.event_ids else _new_id(joined.keys[0], changes)
-        changed = len(told) > count or len(joined.event_ids) > 1 or not reloaded.isdisjoint(joined.event_ids)
-        if joined.event_ids and not changed:
-            return event_id
-        old: dict[int, list[Report]] = {}
-        for one in joined.event_ids:
-            some = attempts(one, stored.get(one, ()))
-            changes.replaced.update(dict.fromkeys(some, first_received(stored.get(one, ()))))
-            old |= some
-        reports = list(told.values())
-        new = attempts(event_id, reports)
-        changes.redirects.update(dict.fromkeys(old.keys() - new.keys(), event_id))
-        if len(new) == 1:
-            return _insert(fold(reports), event_id, changes, reports)
-        changes.several.add(event_id)
-        if len(old) > 1 and event_id not in reloaded and joined.event_ids == {event_id}:
-            for one in [one for one in new if new[one] == old.get(one)]:  # most of them, in a long session
-                del new[one], changes.replaced[one]
-        changes.events += [fold(some) | {"event_id": one} for one, some in new.items()]
-        changes.reports += [(event_id, one) for one in (reports if event_id in new else reports[count:])]
-        return event_id
+        stored = self._lookup.reports_of(wanted, changes.received_ns) if wanted else {}
+        return write(joiner, stored, changes)
 
 
-def _new_id(key: int, changes: Changes) -> int:
-    """The id of an event that is new, or new until its key is looked for: another event may have the key as its id."""
-    return key64("unchecked", changes.identities[0].hex(), str(key)) if key in changes.unchecked else key
-
-
-def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Report]) -> int:
-    row["event_id"] = event_id
-    if row.get("outcome"):
-        if len(reports) == 1:
-            row["report_rank"] = reports[0].get("_rank", 0)
-            row["outcome_strength"] = reports[0].get("_strength", 0)
-        changes.events.append(row)
-    if len(reports) > 1 or not row.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
-        changes.reports.extend((event_id, report) for report in reports)
-    return event_id
-
-
-def _reloaded(event_id: int, reports: list[Report]) -> Entry:
-    """The entry of a stored event."""
+def _reloaded(event_id: int, reports: list[Report], stored: list[Report] | None = None) -> Entry:
+    """The entry of a stored event; `stored` are its reports before they were given another session."""
     keys = [key for report in reports for key in keys_of(report)]
     refs = [ref for report in reports for ref in report.get("_refs") or ()]
-    return Entry(reports, keys, event_id, refs, [one for report in reports for one in around_of(report)])
+    around = [one for report in reports for one in around_of(report)]
+    return Entry(reports, keys, event_id, stored or reports, refs, around)

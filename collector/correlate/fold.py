@@ -67,6 +67,12 @@ def fold(reports: Sequence[Report]) -> Report:
     return as_report(row)
 
 
+def events_of(calls: Mapping[int, Sequence[Report]]) -> list[Report]:
+    """The events of these reports, by their ids; of those that have an outcome."""
+    events = [as_report(as_row(fold(some)) | {"event_id": event_id}) for event_id, some in calls.items() if some]
+    return [event for event in events if event.get("outcome")]
+
+
 def is_below(inner: Report, outer: Report) -> bool:
     """Whether these are spans of one tool, one directly below the other, that name no different ids or arguments."""
     return (

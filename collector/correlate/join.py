@@ -20,6 +20,7 @@ class Entry:
     reports: list[Report]
     keys: list[int]
     event_id: int | None = None
+    stored: list[Report] = field(default_factory=list)  # the reports of a stored event, before they were given more
     refs: Sequence[int] = ()
     around: Sequence[tuple[int, Report]] = ()
 
@@ -34,13 +35,16 @@ class JoinedReports:
 
 
 class Joiner:
-    """Entries joined by shared keys, transitively. `loaded` has the reports of stored events among them."""
+    """Entries joined by shared keys, transitively. `loaded` has the reports of stored events among them,
+    `old` these as they are stored.
+    """
 
     def __init__(self) -> None:
         self._by_key: dict[int, JoinedReports] = {}
         self._by_event: dict[int, JoinedReports] = {}
         self._all: dict[int, JoinedReports] = {}
         self.loaded: dict[int, list[Report]] = {}
+        self.old: dict[int, list[Report]] = {}
 
     def __iter__(self) -> Iterator[JoinedReports]:
         return iter(list(self._all.values()))
@@ -52,6 +56,7 @@ class Joiner:
             joined.reports += entry.reports
         else:
             self.loaded[entry.event_id] = entry.reports
+            self.old[entry.event_id] = entry.stored
 
     def _join(self, keys: list[int], known: dict[int, int], stored: int | None) -> JoinedReports:
         found = {id(one): one for key in keys if (one := self._by_key.get(key)) is not None}

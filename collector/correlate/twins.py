@@ -59,14 +59,17 @@ class Candidate(NamedTuple):
         return self.identity == self.family
 
 
-def pair(changes: Changes, lookup: Lookup) -> None:
-    """Completes the changes so that twins, new and stored, become one event with the id of the oldest."""
+def pair(changes: Changes, lookup: Lookup, old: dict[int, list[Report]]) -> dict[int, list[Report]]:
+    """Completes the changes so that twins, new and stored, become one event with the id of the oldest.
+
+    `old` are the stored reports of each unit that is replaced; returns those of each event.
+    """
     several = changes.several  # their reports have ids, and are not told apart by what twins have in common
     told: dict[Unit, list[Report]] = {
         unit: [] for unit, report in changes.reports if "_twin" in report and unit not in several
     }
     if not told and not several:
-        return
+        return old
     for unit, report in changes.reports:
         if unit in told:
             told[unit].append(report)
@@ -74,15 +77,30 @@ def pair(changes: Changes, lookup: Lookup) -> None:
     stored = lookup.twins_near(spans, list(changes.replaced)) if spans or changes.replaced else {}
     new = {unit: reports for unit, reports in told.items() if unit in stored or any(_told(unit, reports))}
     if not new and several.isdisjoint(stored):
-        return
+        return old
     before: dict[int, set[Unit]] = {}
     for unit, event_id in stored.items():
         before.setdefault(event_id, set()).add(unit)
     near = sorted(set(stored).difference(changes.replaced, several))
-    units = {**(lookup.reports_of(near, changes.received_ns) if near else {}), **new}
+    loaded = lookup.reports_of(near, changes.received_ns) if near else {}
+    units = {**loaded, **new}
     parts = parts_of(units)
     redrawn = [part for part in parts if not new.keys().isdisjoint(part) or before[stored[min(part)]] != part]
     _draw(redrawn, units, set(new), changes)
+    return _events_before(before, {**loaded, **old}, changes)
+
+
+def _events_before(
+    parts: Mapping[int, set[Unit]], units: Mapping[Unit, list[Report]], changes: Changes
+) -> dict[int, list[Report]]:
+    """The stored reports of each event that is replaced. `parts` are the units of each event of twins."""
+    events = {event_id: reports for event_id, reports in units.items() if event_id in changes.replaced}
+    for event_id, part in parts.items():
+        for unit in part:
+            events.pop(unit, None)
+        if event_id in changes.replaced:
+            events[event_id] = [report for unit in sorted(part) for report in units.get(unit, ())]
+    return events
 
 
 def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new: set[Unit], changes: Changes) -> None:

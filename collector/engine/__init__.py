@@ -41,8 +41,8 @@ class Commit(Protocol):
     def position(self) -> int:
         """The position in the journal of the last batch that is stored."""
 
-    def write(self, changes: Changes) -> set[int]:
-        """Stores everything or nothing; returns the ids of the events that were there before. Raises Unavailable."""
+    def write(self, changes: Changes) -> None:
+        """Stores everything or nothing. Raises Unavailable."""
 
     def try_to_write(self) -> None:
         """Raises Unavailable if nothing can be written."""

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -360,18 +360,18 @@ class Writer:
         self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
         changes = correlator.plan(batches)
         changes.position = lot[-1].position
-        before = self._store.write(changes)
+        self._store.write(changes)
         correlator.learn(changes)
         self._journal.forget(changes.position)
         self._works_again(lot)
-        self._count(batches, changes, before, time.perf_counter() - started)
+        self._count(batches, changes, time.perf_counter() - started)
         for position, waiting in enumerate(lot):
             waiting.settle(position in changes.duplicates)
         if changes.events or changes.replaced:
             self._noted()
         self._correlator = correlator
 
-    def _count(self, batches: Sequence[Batch], changes: Changes, before: Container[int], seconds: float) -> None:
+    def _count(self, batches: Sequence[Batch], changes: Changes, seconds: float) -> None:
         telemetry.COMMIT_SECONDS.observe(seconds)
         if self._store.checkpointed():
             telemetry.CHECKPOINT_SECONDS.observe(seconds)
@@ -382,6 +382,7 @@ class Writer:
             if position not in changes.duplicates:
                 for rule, count in batch.redacted.items():
                     telemetry.REDACTED.labels(rule).inc(count)
+        before = changes.before
         telemetry.count_events([event for event in changes.events if event["event_id"] not in before])
         if changes.events:
             newest = max(event["time_ns"] for event in changes.events)

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.columns import Row
+from collector.correlate.changes import earliest, noted
 from collector.engine.duckdb.derive import KEPT
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.store import Store, owe
-from collector.engine.duckdb.write import earliest, insert, noted
+from collector.engine.duckdb.write import insert
 from collector.report import as_report
 
 

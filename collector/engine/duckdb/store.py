@@ -161,15 +161,14 @@ class Store(Reader):
                 cursor.execute(f"create temporary table {name} as select * from incoming")
             yield lambda sql, params: cursor.execute(sql, dict(params))
 
-    def write(self, changes: Changes) -> set[int]:
-        """Writes all changes or none; durable when it returns. Returns the ids of events that were stored before."""
+    def write(self, changes: Changes) -> None:
+        """Writes all changes or none; durable when it returns."""
         with self.transaction() as cursor:
-            before = put(cursor, changes)
+            put(cursor, changes)
         self._added += len(changes.events)
         self._unlogged = self._unlogged or self._connection.log_is_gone()
         if self._unlogged:  # DuckDB still has the log's rows in memory; after a checkpoint this does nothing
             self._unlogged = not self._checkpoint()
-        return before
 
     def _checkpoint(self) -> bool:
         """Writes the log into the file; False if another transaction writes, and this is for later."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -12,13 +12,9 @@ import msgspec
 from collector.batch import Sender
 from collector.columns import TABLES, Row
 from collector.correlate.changes import Changes
-from collector.correlate.fold import began_ns, orphan
+from collector.correlate.fold import orphan
 from collector.engine.duckdb.arrow import ArrowColumns, Columns, columns_of
 from collector.engine.duckdb.schema import POSITION
-from collector.report import Report, as_report
-from collector.times import HOUR, MAX_NS
-
-NOTED = ("service", "session", "time_ns", "operation", "duration_ms")  # columns of an event
 
 NOTE_SENDERS = """
   insert into seen
@@ -49,24 +45,18 @@ COUNT_UNREAD = """
 """
 
 
-def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
-    """Writes all changes, in the caller's transaction; returns the events that were stored before, also under other
-    ids.
-    """
-    before: set[int] = set()
+def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+    """Writes all changes, in the caller's transaction."""
     now = changes.received_ns
-    changed = list(noted(changes.events))
     if changes.identities:
         cursor.execute(
             "insert into requests select unnest($ids::uuid[]), $now",
             {"ids": [str(uuid.UUID(bytes=identity)) for identity in changes.identities], "now": now},
         )
     if changes.replaced:
-        old = _remove(cursor, changes.replaced)
-        before = {changes.redirects.get(event_id, event_id) for event_id in (one["event_id"] for one in old)}
-        changed += noted(old)
+        _remove(cursor, changes.replaced)
     insert(cursor, "events", changes.events)
-    insert(cursor, "changed", earliest(changed))
+    insert(cursor, "changed", changes.changed)
     insert(cursor, "reports", _report_rows(changes))
     _insert_pairs(cursor, "keys", ("key", "event_id"), changes.keys, now)
     rows = [
@@ -108,27 +98,23 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
         cursor.execute(
             "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
         )
-    return before
 
 
-def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> list[Report]:
-    """Deletes these events, none received before the earliest of their times, with what was kept of them; returns what
-    `noted` asks of each that was stored, and its id.
-    """
+def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> None:
+    """Deletes these events, none received before the earliest of their times, with what was kept of them."""
     gone = {"ids": list(replaced)}
     # By row: where the engine compares ids it reads all columns of all rows.
-    old = cursor.execute(
+    cursor.execute(
         "delete from events where rowid in (select rowid from events where received_ns >= $since"
-        f" and event_id in (select unnest($ids::ubigint[]))) returning event_id, {', '.join(NOTED)}",
+        " and event_id in (select unnest($ids::ubigint[])))",
         gone | {"since": min(replaced.values())},
-    ).fetchall()
+    )
     cursor.execute(
         "delete from reports where rowid in"
         " (select rowid from reports where event_id in (select unnest($ids::ubigint[])))",
         gone,
     )
     cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
-    return [as_report(dict(zip(("event_id", *NOTED), row, strict=True))) for row in old]
 
 
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Mapping[str, Any]], like: str = "") -> None:
@@ -151,27 +137,6 @@ def _insert(cursor: duckdb.DuckDBPyConnection, table: str, columns: Columns, typ
     incoming = ArrowColumns(columns, types)  # noqa: F841 -- DuckDB finds it by its name
     names = ", ".join(f'"{name}"' for name in columns)
     cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
-
-
-def noted(events: Iterable[Report]) -> Iterator[tuple[str | None, str | None, int]]:
-    """Service, session and time of each event, and when it began of a model request: calls that began meanwhile may
-    have its model.
-    """
-    for event in events:
-        service, session, time_ns = event.get("service"), event.get("session"), event["time_ns"]
-        yield service, session, time_ns
-        if event.get("operation") == "model" and event.get("duration_ms"):
-            yield service, session, began_ns(event) - 1
-
-
-def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Row]:
-    """The earliest time of each session in each hour, as rows of `changed`."""
-    earliest: dict[tuple[str | None, str | None, int], int] = {}
-    for service, session, time_ns in changed:
-        key = (service, session, time_ns // HOUR)
-        if time_ns < earliest.get(key, MAX_NS):
-            earliest[key] = time_ns
-    return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]
 
 
 def _senders(told: Iterable[Sender]) -> dict[str, list[str]]:

@@ -1,0 +1,85 @@
+"""Folds the reports of each call, new and stored, into events, and says what becomes of the stored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from collector.correlate.attempts import attempts
+from collector.correlate.changes import Changes
+from collector.correlate.fold import adding, as_bytes, first_received, fold, oldest
+from collector.correlate.join import JoinedReports, Joiner
+from collector.recognise.identify import key64
+from collector.report import ONLY_OF_REPORTS, Report
+
+
+def write(joiner: Joiner, looked_up: Mapping[int, list[Report]], changes: Changes) -> dict[int, list[Report]]:
+    """Adds the events of all that is joined to the changes; returns the stored reports of each that is replaced.
+
+    `looked_up` are the stored reports of the events that were not loaded when they were joined.
+    """
+    stored, old = {**looked_up, **joiner.loaded}, {**looked_up, **joiner.old}
+    owner: dict[int, int] = {}
+    replaced: dict[int, list[Report]] = {}
+    for joined in joiner:
+        event_id, gone = _write(joined, stored, old, changes, joiner.loaded)
+        owner.update(dict.fromkeys(joined.keys, event_id))
+        replaced.update(gone)
+    changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
+    changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
+    changes.below = [(key, owner.get(own, own)) for key, own in changes.below]
+    return replaced
+
+
+def _write(
+    joined: JoinedReports,
+    stored: Mapping[int, list[Report]],
+    old: Mapping[int, list[Report]],
+    changes: Changes,
+    reloaded: Mapping[int, list[Report]],
+) -> tuple[int, dict[int, list[Report]]]:
+    """Returns the event of these reports, and the stored reports of those that it replaces."""
+    ids = joined.event_ids
+    before = [report for event_id in ids for report in stored.get(event_id, ())]
+    told = {as_bytes(report): report for report in before}
+    count = len(told)
+    for report in adding(joined.reports, before):
+        told.setdefault(as_bytes(report), report)
+    event_id = oldest(ids, stored) if ids else new_id(joined.keys[0], changes)
+    again = not ids.isdisjoint(reloaded)
+    if ids and not (again or len(told) > count or len(ids) > 1):
+        return event_id, {}
+    reports = list(told.values())
+    gone: dict[int, list[Report]] = {}
+    for one in ids:
+        some = attempts(one, old.get(one, ()))
+        changes.replaced.update(dict.fromkeys(some, first_received(old.get(one, ()))))
+        gone |= some
+    new = attempts(event_id, reports)
+    changes.redirects.update(dict.fromkeys(gone.keys() - new.keys(), event_id))
+    if len(new) == 1:
+        insert(fold(reports), event_id, changes, reports)
+        return event_id, gone
+    changes.several.add(event_id)
+    if len(gone) > 1 and event_id not in reloaded and ids == {event_id}:
+        for one in [one for one in new if new[one] == gone.get(one)]:  # most of them, in a long session
+            del new[one], gone[one], changes.replaced[one]
+    changes.events += [fold(some) | {"event_id": one} for one, some in new.items()]
+    changes.reports += [(event_id, one) for one in (reports if event_id in new else reports[count:])]
+    return event_id, gone
+
+
+def new_id(key: int, changes: Changes) -> int:
+    """The id of an event that is new, or new until its key is looked for: another event may have the key as its id."""
+    return key64("unchecked", changes.identities[0].hex(), str(key)) if key in changes.unchecked else key
+
+
+def insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Report]) -> None:
+    """Adds the event of these reports to the changes, and the reports themselves if the event does not say it all."""
+    row["event_id"] = event_id
+    if row.get("outcome"):
+        if len(reports) == 1:
+            row["report_rank"] = reports[0].get("_rank", 0)
+            row["outcome_strength"] = reports[0].get("_strength", 0)
+        changes.events.append(row)
+    if len(reports) > 1 or not row.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
+        changes.reports.extend((event_id, report) for report in reports)
