@@ -118,14 +118,14 @@ PRIVATE = {
     "_rank": Private(
         "whose fields win (`Rank`)",
         ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results", "recognise/transcript"),
-        ("correlate/attempts", "correlate/correlate", "correlate/fold", "correlate/twins"),
+        ("correlate/attempts", "correlate/fold", "correlate/twins", "correlate/write"),
         column="report_rank",
         covered=True,
     ),
     "_strength": Private(
         "whose outcome wins (`Strength`)",
         ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results", "recognise/transcript"),
-        ("correlate/correlate", "correlate/fold", "transcripts/settled"),
+        ("correlate/fold", "correlate/write", "transcripts/settled"),
         column="outcome_strength",
         covered=True,
     ),
