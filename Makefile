@@ -57,8 +57,8 @@ demo: $(LOCKED) ## sends realistic traffic to the collector that `make run` star
 	$(BIN)/misstep demo
 
 lock: $(LOCKED) ## updates the lock files to new versions, with hashes
-	uv=$$(./.ci/uv) && for lock in 'pyproject.toml --output-file requirements.lock' \
-	    'pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
+	uv=$$(./.ci/uv) && for lock in 'pyproject.toml --all-extras --output-file requirements.lock' \
+	    'pyproject.toml --all-extras --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
 	    '--group build --constraints requirements-dev.lock --output-file requirements-build.lock' \
 	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
 	  "$$uv" pip compile --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \

@@ -30,7 +30,7 @@ LAYERS = (
     ("report",),
     ("batch",),
     ("decode",),
-    ("classify", "lessons", "recognise", "sanitise"),
+    ("classify", "lessons", "mcp", "recognise", "sanitise"),
     ("pipeline", "transcripts"),
     ("correlate",),
     ("engine",),
@@ -49,6 +49,8 @@ ONLY = {
     "duckdb": ("engine/duckdb/", "api/sandbox.py"),
     "grpc": ("receive/",),
     "granian": ("receive/",),
+    "mcp": ("mcp/",),
+    "mcp_types": ("mcp/",),
     "streamlit": (),
 }
 

@@ -12,7 +12,8 @@ from collector.lessons.call import Call, Failure
 from collector.lessons.candidates import candidates
 from collector.lessons.kinds import lessons
 from collector.lessons.shapes import parameter, path
-from collector.query.filters import Selection
+from collector.query.check import check
+from collector.query.filters import BadParameter, Selection
 from collector.query.lessons import find
 from collector.tables import load_toml, schemas
 from tests.recorded import DAY, MINUTE, NOW, Event, event, holding
@@ -176,3 +177,23 @@ def test_a_gate_refuses_and_says_why(store: Store, gate: str, events: list[Event
 
 def test_nothing_is_a_lesson_where_nothing_failed(store: Store) -> None:
     assert not answered(store, [event(number) for number in range(50)])
+
+
+def test_before_a_call_is_made_its_like_can_be_looked_up(store: Store) -> None:
+    holding(store, [*history(range(1, 8), WRONG), *history([9], [("python -m pytest", "ok", None)])])
+    ever = Selection(NOW - 60 * DAY, NOW)
+    [row] = check(ever, "cd api && pytest tests/test_b.py", "", "").rows(store)
+    assert (row["shape"], row["calls"], row["failed"], row["sessions"]) == ("pytest", 7, 7, 7)
+    assert (row["next"], row["next_sessions"]) == ("uv run pytest", 7)
+    assert row["sentence"] == (
+        "`pytest` failed in 7 of 7 calls, in 7 sessions (CommandNotFoundError). "
+        "What worked next in 7 of them: uv run pytest."
+    )
+    [row] = check(ever, "uv run pytest -x", "", "").rows(store)
+    assert row["sentence"] == "`uv run pytest` has not failed in 7 calls."
+    [row] = check(ever, "cargo test", "", "").rows(store)
+    assert row["sentence"] == "There is no record of `cargo test`."
+    [row] = check(ever, "", "", "Bash").rows(store)
+    assert (row["calls"], row["failed"], row["ok"]) == (15, 7, 8)
+    with pytest.raises(BadParameter, match="say what is to be checked"):
+        check(ever, "", "", "")

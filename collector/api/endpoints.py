@@ -10,6 +10,7 @@ from collector.api import parameters as take
 from collector.api.parameters import Parameter
 from collector.query.breakdowns import MEASURES, breakdown, bucket_of, timeseries, values
 from collector.query.changes import changes
+from collector.query.check import check
 from collector.query.compare import compare
 from collector.query.costs import costs
 from collector.query.filters import Selection
@@ -173,6 +174,11 @@ ENDPOINTS = (
         "/sessions/{session:path}", "The events of one session in order, and how it ended",
         (take.SESSION, take.CURSOR_OF_SESSION, take.ALL),
         lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER, more=beside_session,
+    ),
+    Endpoint(
+        "/check", "Whether calls like one have failed, and what worked next",
+        (take.COMMAND, take.ON_TARGET, take.OF_TOOL),
+        lambda s, o: check(s, o["command"], o["on"], o["of"]), since="-60d", one="call",
     ),
     Endpoint(
         "/lessons", "Recurring mistakes that a sentence, a permission or a setting would prevent, with their evidence",

@@ -152,6 +152,11 @@ GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", N
 DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", path=True, dimensions=True)
 EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)
 FINGERPRINT = Parameter("fingerprint", "id", "fingerprint of the group", "42", path=True)
+COMMAND = Parameter(
+    "command", "text", "a command: those of the same program and sub-command are counted", "pytest -q", ""
+)
+ON_TARGET = Parameter("on", "text", "a path, URL or resource that a call acts on", "src/rate.py", "")
+OF_TOOL = Parameter("of", "text", "the name of a tool", "lookup_ticket", "")
 LESSON_STATE = Parameter("state", "choice", "only lessons in this state", "proposed", None, lessons.STATES)
 LESSON = Parameter("id", "text", "id of the lesson", "7f3a92c1", path=True)
 SESSION = Parameter(

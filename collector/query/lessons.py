@@ -16,17 +16,15 @@ import msgspec
 
 from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
-from collector.lessons.call import Call, Failure, failure
+from collector.lessons.call import Call, Failure
 from collector.lessons.candidates import Candidate, candidates, shape_of_command
 from collector.lessons.gates import Attempts, Evidence, Scope, gates, refusal
 from collector.lessons.kinds import Lessons, lessons
 from collector.lessons.shapes import path
+from collector.query.failed_calls import failed_calls
 from collector.query.filters import Selection
 from collector.query.statement import Row, arranged, load, order_by
-from collector.streak_rules import LAST
 
-MOST_FAILURES = 20_000  # the newest; a mistake that recurs is among them
-MOST_FOLLOWING = 8
 MOST_CANDIDATES = 200
 MOST_EXAMPLES = 3
 EXAMPLE_CHARS = 200
@@ -83,25 +81,14 @@ def find(
 def evidence(store: Reads, selection: Selection, timeout_s: float = 30) -> list[Evidence]:
     """Each candidate that is not rare, with what the gates look at; the most failed calls first."""
     table = lessons()
-    failures = [failure(row) for row in _failed_calls(store, selection, table, timeout_s)]
+    wanted = "outcome = 'denied' or error_class in (select unnest($classes))"
+    failures = failed_calls(store, selection, wanted, {"classes": table.classes}, timeout_s)
     found = [one for one in candidates(failures, table) if len(one.sessions) > 1][:MOST_CANDIDATES]
     if not found:
         return []
     attempts = _attempts(store, selection, found, table, timeout_s)
     scopes, oldest = _scopes(store, selection, timeout_s)
     return [Evidence(one, scopes[one.scope], attempts[one.id], oldest, selection.end_ns) for one in found]
-
-
-def _failed_calls(store: Reads, selection: Selection, table: Lessons, timeout_s: float) -> list[Row]:
-    sql = load("failed_calls").format(
-        where=selection.where(),
-        start=selection.start,
-        until=selection.until,
-        last=LAST,
-        most=MOST_FOLLOWING,
-        rows=MOST_FAILURES,
-    )
-    return store.rows(sql, selection.params() | {"classes": table.classes}, timeout_s=timeout_s)
 
 
 def _attempts(

@@ -1,8 +1,8 @@
--- The newest failed or denied calls that a lesson can follow from, each with the next calls of its session and sub-agent.
+-- The newest failed or denied calls of those that are wanted, each with the next calls of its session and sub-agent.
 with wanted as (
   select * from events
   where {where} and operation = 'tool' and session is not null
-    and (outcome = 'denied' or (outcome = 'error' and error_class in (select unnest($classes))))
+    and outcome in ('error', 'denied') and ({wanted})
   order by time_ns desc, event_id desc limit {rows}
 ), places as (select distinct service, session from wanted), calls as (
   select e.service, e.session, e.subagent, e.time_ns, e.sequence, e.event_id, {{

@@ -1,0 +1,1 @@
+"""What an agent can ask: the query API as a few tools of the Model Context Protocol, read only."""
