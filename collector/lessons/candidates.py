@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from collector.lessons.next import worked_next
 from collector.lessons.shapes import host, parameter, path
 from collector.times import DAY
 
+MARKUP = re.compile(r"[`<>\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]+")
+NAME_CHARS = 120
 AGREED = 0.6  # of the sessions in which something worked next, the share in which it was the same
 AGREED_SESSIONS = 3
 
@@ -50,7 +53,7 @@ class Candidate:
         found: dict[str, str] = {}
         for one, worked in zip(self.failures, self.worked, strict=True):
             if worked is not None:
-                found.setdefault(one.session, worked)
+                found.setdefault(one.session, worked if self.kind.next == "parameters" else plain(worked))
         return found
 
     @cached_property
@@ -65,13 +68,13 @@ class Candidate:
     @property
     def text(self) -> str:
         """The sentence for the agent; empty if there is none to write."""
-        filled = {"shape": self.shape, "tool": self.tool, "next": self.next[0] if self.next else ""}
+        filled = {"shape": plain(self.shape), "tool": plain(self.tool), "next": self.next[0] if self.next else ""}
         return _filled(self.kind.says if self.next and self.kind.says else self.kind.alone, filled)
 
     @property
     def firm(self) -> str:
         """The remedy that does not rest on the model's reading."""
-        return _filled(self.kind.firm, {"shape": self.shape, "tool": self.tool})
+        return _filled(self.kind.firm, {"shape": plain(self.shape), "tool": plain(self.tool)})
 
 
 def candidates(failures: Iterable[Failure], lessons: Lessons) -> list[Candidate]:
@@ -138,6 +141,11 @@ def shape_of(kind: Kind, failure: Failure, lessons: Lessons) -> str | None:
 def shape_of_command(call: Call, lessons: Lessons) -> str | None:
     """Of a call that runs a command; None of any other."""
     return lessons.commands.shape(call.target) if call.tool_kind == "command" and call.target else None
+
+
+def plain(name: str) -> str:
+    """A name of outside text in a sentence: one line, without what could end its quotation or start a comment."""
+    return MARKUP.sub(" ", name)[:NAME_CHARS].strip()
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
 
@@ -12,6 +13,7 @@ from collector.lessons.shapes import Commands, path
 WITHIN_SECONDS = 600.0
 SIMILAR = 0.75  # of two file names of one folder
 COMPARED_CHARS = 120
+NO_NAME = re.compile(r"[^\w.-]")  # of a parameter
 
 
 def worked_next(rule: str, failure: Failure, commands: Commands) -> str | None:
@@ -62,7 +64,7 @@ def _same_target(failure: Failure, call: Call, commands: Commands) -> str | None
 def _parameters(failure: Failure, call: Call, commands: Commands) -> str | None:
     """The parameters of the same tool's call, if they have other names."""
     changed = call.tool == failure.call.tool and call.names and call.names != failure.call.names
-    return ", ".join(f"`{name}`" for name in call.names[:8]) if changed else None
+    return ", ".join(f"`{NO_NAME.sub('', name)[:60]}`" for name in call.names[:8]) if changed else None
 
 
 def _tool(failure: Failure, call: Call, commands: Commands) -> str | None:

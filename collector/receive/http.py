@@ -70,7 +70,7 @@ def door_errors(others: ExceptionHandlersMap) -> ExceptionHandlersMap:
     def at_the_door(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         def handler(request: Request[Any, Any, Any], error: Exception) -> Any:
             path = "/" + request.url.path.lstrip("/")
-            strange = request.method == "POST" and not path.startswith("/api/")
+            strange = request.method == "POST" and not path.startswith(("/api/", "/mcp"))
             ours = strange or path in OTHERS or path.startswith("/v1/")
             return _misdirected(request, error) if ours else otherwise(request, error)
 

@@ -1,0 +1,89 @@
+"""`misstep lessons …` and `misstep mcp`: what would prevent mistakes, for people and for agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from collector.cli_options import Filters, Start, settings_from
+from collector.errors import Mistaken
+from collector.visible import say
+
+lessons_app = App(name="lessons", help="What a sentence, a permission or a setting would prevent, with evidence.")
+Id = Annotated[str, Parameter(help="The id of a lesson, as misstep lessons lists it.")]
+Folder = Annotated[Path, Parameter(name="--in", help="The project; by default, this folder.")]
+
+
+@lessons_app.default
+def lessons(
+    *where: Filters,
+    since: Start = "-60d",
+    refused: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Also candidates that a gate refused, with its reason.")
+    ] = False,
+) -> int:
+    """List the lessons of the last 60 days."""
+    from collector.commands.client import filters
+    from collector.commands.lessons import lessons
+
+    settings = settings_from()
+    asked = dict(filters(where)) | {"from": since}
+    for line in lessons(settings.collector_url, settings.query_token, refused=refused, **asked):
+        say(line)
+    return 0
+
+
+@lessons_app.command
+def show(lesson: Id, *, folder: Folder = Path()) -> int:
+    """Show one lesson with its evidence, the gates that it passed, and the file that it belongs to."""
+    from collector.commands.lessons import show
+
+    settings = settings_from()
+    for line in show(settings.collector_url, settings.query_token, lesson, folder):
+        say(line)
+    return 0
+
+
+@lessons_app.command
+def draft(
+    lesson: Id,
+    *,
+    agent: Annotated[str, Parameter(name="--for", help="The agent that reads it, such as claude-code.")] = "",
+    folder: Folder = Path(),
+    write: Annotated[Path | None, Parameter(help="Write it into this file, between marks of Misstep.")] = None,
+    undo: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Take it out of the file of --write again.")
+    ] = False,
+) -> int:
+    """Print the change of the instruction file as a diff; nothing is written without --write FILE."""
+    from collector.commands import lessons as command
+
+    settings = settings_from()
+    if undo and write is None:
+        raise Mistaken("--undo needs --write FILE: the file to take it out of")
+    lines = (
+        command.undo(lesson, write)
+        if undo and write
+        else command.draft(settings.collector_url, settings.query_token, lesson, agent, folder, write)
+    )
+    for line in lines:
+        say(line)
+    return 0
+
+
+def mcp() -> int:
+    """Answer agents on standard input and output by the Model Context Protocol, read-only, from a collector."""
+    import asyncio
+    from importlib.metadata import version
+
+    from collector.commands.client import bearer
+
+    settings = settings_from()
+    try:
+        from collector.mcp.server import serve_stdio
+    except ModuleNotFoundError:
+        raise OSError("what misstep mcp needs is not installed: install misstep[mcp]") from None
+    asyncio.run(serve_stdio(settings.collector_url, bearer(settings.query_token), version("misstep")))
+    return 0
