@@ -30,8 +30,8 @@ from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
 from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.health import HEALTH_ROUTES, health
-from collector.api.people import PEOPLE_ROUTES
 from collector.api.mcp_route import ask_mcp
+from collector.api.people import PEOPLE_ROUTES
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes, guard_query
 from collector.api.rule_routes import RULE_ROUTES

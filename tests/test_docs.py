@@ -23,7 +23,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-RUNS = PROJECT["project"]["dependencies"]
+EXTRAS = PROJECT["project"]["optional-dependencies"].values()
+RUNS = PROJECT["project"]["dependencies"] + [name for extra in EXTRAS for name in extra]
 CHECKS = {name for group in PROJECT["dependency-groups"].values() for name in group}
 
 
@@ -44,7 +45,9 @@ def commands() -> set[str]:
         if name.startswith("-"):
             continue
         inner = [each for each in app[name] if not each.startswith("-")]
-        found |= {f"misstep {name} {each}" for each in inner} or {f"misstep {name}"}
+        found |= {f"misstep {name} {each}" for each in inner}
+        if not inner or app[name].default_command:
+            found.add(f"misstep {name}")
     return found
 
 

@@ -56,7 +56,7 @@ def over_http(collector: RunningCollector, ask: Callable[[Client], Awaitable[Any
     async def run() -> Any:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with (
-            httpx2.AsyncClient(headers=headers) as http,
+            httpx2.AsyncClient(headers=headers, timeout=60) as http,
             Client(streamable_http_client(f"{collector.url}/mcp", http_client=http)) as client,
         ):
             return await ask(client)
