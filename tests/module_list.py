@@ -41,7 +41,7 @@ def _sentence(path: Path) -> str:
         if len(sentence[: end.start()].split()) >= NAMED:
             sentence = sentence[: end.start()]
             break
-    return f"{sentence}."
+    return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 if __name__ == "__main__":
