@@ -75,6 +75,16 @@ class Memory(Lookup):
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
         return {key: self._now(self.keys[key][-1][0]) for key in keys if key in self.keys}
 
+    def ended_between(
+        self, since_ns: int, until_ns: int, call_ids: Sequence[str], event_ids: Sequence[int]
+    ) -> list[Row]:
+        named = ("event_id", "operation", "source", "service", "session", "call_id", "time_ns")
+        rows = (row for row in self.rows() if row["call_id"] in call_ids or row["event_id"] in event_ids)
+        return [{name: row[name] for name in named} for row in rows if since_ns <= row["time_ns"] <= until_ns]
+
+    def keys_kept_since(self) -> int:
+        return 0
+
     def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
         return {trace: self.sessions[trace] for trace in traces if trace in self.sessions}
 
@@ -198,6 +208,12 @@ class Memory(Lookup):
                 yield row["event_id"], trace
         for event_id, some in self.reports.items():
             yield from ((event_id, kept.orphan) for kept in some if kept.orphan)
+
+    def forget(self) -> None:
+        """What becomes of the tables that keep what tells calls apart, after a day without anything new."""
+        for kept in (self.requests, self.reports, self.keys, self.sessions, self.conversations, self.retold):
+            kept.clear()
+        self.waits, self.twins = [], []
 
     # What is committed
 

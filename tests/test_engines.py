@@ -21,7 +21,7 @@ from collector.correlate.correlate import Correlator
 from collector.correlate.pacing import Later
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store
-from collector.times import DAY, HOUR
+from collector.times import DAY, HOUR, MAX_NS
 from tests.memory import Memory, commit
 from tests.recorded import emptied
 from tests.reports import CALLS, NOW, Slow, batch, made, pieces
@@ -89,6 +89,7 @@ class Both:
         memory = self.memory
         newest = memory.newest_ns()
         keys, refs = [7, *memory.keys], [7, *(key for key, _ in memory.waits)]
+        calls = sorted({"none", *(row["call_id"] for row in memory.rows() if row["call_id"])})
         traces = sorted({"none", *memory.sessions, *(row["trace_id"] for row in memory.rows() if row["trace_id"])})
         named = ["none", *(session for _, session in memory.conversations.values())]
         since = [(time_ns,) for time_ns in (0, newest - 1, newest, newest + 1, newest + DAY)]
@@ -99,6 +100,8 @@ class Both:
         return {
             "known_requests": [([b"x" * 16, *memory.requests],), ([],)],
             "known_keys": [(keys,), ([],)],
+            "ended_between": [(0, MAX_NS, calls, keys), (0, newest - 1, calls, []), (newest, MAX_NS, [], keys)],
+            "keys_kept_since": [()],
             "known_sessions": [(traces,), ([],)],
             "has_conversations": [()],
             "traces_retelling": [([7, *memory.retold],), ([],)],

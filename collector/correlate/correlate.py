@@ -18,6 +18,7 @@ from collector.correlate.fold import as_bytes, events_of, fold, orphan
 from collector.correlate.join import Entry, Joiner
 from collector.correlate.lookup import Lookup
 from collector.correlate.nested import REMEMBERED, Below, around_of, below_key, is_call_span
+from collector.correlate.old_calls import OldCalls
 from collector.correlate.pacing import Later
 from collector.correlate.senders import Senders, counted
 from collector.correlate.sessions import adopt_session, is_sought
@@ -81,6 +82,7 @@ class Correlator:
         waiting = [] if fresh else lookup.waiting(TRACES_REMEMBERED + 1)
         self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=len(waiting) <= TRACES_REMEMBERED)
         self._wait(waiting)
+        self._old = OldCalls(lookup)
         self._below = Below(() if fresh else lookup.newest_below(REMEMBERED))
         self._conversations = Conversations(lookup, self._later, fresh=fresh)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
@@ -306,6 +308,8 @@ class Correlator:
         around = {key for entry in entries for key, _ in entry.around}
         stored = {key for entry in entries if entry.event_id is not None for key in entry.keys}
         known = self._known_now(told | refs | around, refs | stored, changes)
+        if not self._keys.whole:
+            known |= self._old.known(entries, known, changes.received_ns)
         shared.update(known)
         shared.update((refs | around) & told)
         outer = self._spans_around(entries, around & (told | known.keys()), known, changes.received_ns)

@@ -141,11 +141,24 @@ def adding(reports: Sequence[Report], known: Sequence[Report]) -> Sequence[Repor
 
     Each model request repeats which calls ended well, and mostly adds nothing to the call's own report.
     """
+    if files := [one for one in known if one.get("provenance") is not None]:
+        reports = [one for one in reports if not any(_retells(one, file) for file in files)]
     settling = [one for one in (*known, *reports) if one.get("outcome") and is_own(one)]
     if not settling:
         return reports
     best = max(settling, key=lambda one: (one.get("_rank", 0), -one["received_ns"]))
     return [one for one in reports if not _covers(best, one)]
+
+
+def _retells(told: Report, known: Report) -> bool:
+    """Whether this is from an agent's file that was read before, or from a copy of it: a resumed or forked session, of
+    which the one that was read first counts.
+    """
+    return (
+        told.get("provenance") == "transcript"
+        and told.get("outcome") == known.get("outcome")
+        and all(name[0] == "_" or as_row(known).get(name) is not None for name in told)
+    )
 
 
 def _covers(best: Report, told: Report) -> bool:
@@ -219,7 +232,8 @@ def _fold_outcome(row: Row, told: Sequence[Report]) -> None:
         return
     same = sorted(
         (report for report in told if report["outcome"] == surest["outcome"]),
-        key=lambda report: UNSPECIFIC.get(report.get("error_class"), 3),
+        # What an agent's own file says of a failure is not what its telemetry leaves of it.
+        key=lambda report: (UNSPECIFIC.get(report.get("error_class"), 3), report.get("provenance") is not None),
         reverse=True,
     )
     for name in CLASS_FIELDS:

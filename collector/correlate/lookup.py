@@ -8,7 +8,7 @@ from typing import Protocol
 from collector.batch import Sender, Switch, Unread
 from collector.columns import COLUMNS, Row
 from collector.correlate.changes import Named
-from collector.report import Report, as_report
+from collector.report import STRENGTHS, Rank, Report, as_report
 
 LENT = ("request", "session")  # how a model that no report of the call names is known
 Span = tuple[int, int]  # first and last time
@@ -22,6 +22,16 @@ class Lookup(Protocol):
 
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
         """The event of each of these keys that has one; for merged events, the one that is left."""
+
+    def ended_between(
+        self, since_ns: int, until_ns: int, call_ids: Sequence[str], event_ids: Sequence[int]
+    ) -> list[Row]:
+        """The events that ended in this time and have one of these call ids, or one of these ids themselves: event_id,
+        operation, source, service, session, call_id, time_ns.
+        """
+
+    def keys_kept_since(self) -> int:
+        """Since when all keys are kept, if there were too many for a day; else 0."""
 
     def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
         """The session of each of these traces that has one."""
@@ -96,8 +106,9 @@ def report_of(row: Row) -> Report:
     if row["model_from"] in LENT:
         for name in ("model", "model_from"):
             report.pop(name, None)
-    report["_rank"] = row["report_rank"] or 0
-    report["_strength"] = row["outcome_strength"] or 0
+    # An event of several reports whose reports are no longer kept is one of its own.
+    report["_rank"] = Rank.LOG if row["report_rank"] is None else row["report_rank"]
+    report["_strength"] = STRENGTHS[row["outcome"]] if row["outcome_strength"] is None else row["outcome_strength"]
     if row["target_guessed"]:
         report["target_guessed"] = True
     return as_report(report)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
 from collector.report import Report
+from collector.tables import load_toml, schemas
 
 Key = tuple[str, ...]
 
@@ -25,6 +27,20 @@ UNIQUE, LIKELY = 2, 1
 def key64(*parts: str) -> int:
     """A 64-bit key, the same in every process."""
     return xxh3_64_intdigest("\x1f".join(parts).encode("utf-8", "replace"))
+
+
+def family(source: str, service: str) -> str:
+    """Who numbers calls: an agent whose transcripts are read, whatever service its front ends call themselves, or else
+    the service.
+    """
+    return source if source in transcribed() else service
+
+
+@cache
+def transcribed() -> frozenset[str]:
+    """The agents whose transcripts are read, as sources."""
+    tables = (load_toml(path) for path in (schemas() / "transcripts").iterdir() if path.name.endswith(".toml"))
+    return frozenset(table.get("telemetry", table["id"]) for table in tables)
 
 
 def identify(rules: Collection[str], report: Report, *, own: bool) -> None:

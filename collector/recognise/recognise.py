@@ -18,7 +18,7 @@ from collector.decode.record import Record, Scope
 from collector.recognise import transcript
 from collector.recognise.conversation import conversation_key, conversation_keys
 from collector.recognise.fields import Signs, place, read
-from collector.recognise.identify import Key, call_key, canonical, identify, is_name
+from collector.recognise.identify import Key, call_key, canonical, identify, is_name, transcribed
 from collector.recognise.messages import messages_at
 from collector.recognise.readers import Around, as_float, as_text, parsed, present
 from collector.recognise.reasons import retry_after_in, status_in
@@ -95,7 +95,7 @@ def recognise(
 
 def _transcript(scope: Scope, sources: Sources, found: Recognised) -> None:
     """Reports of calls that were read and settled elsewhere."""
-    known = transcript.agents().union(one.id for one in sources.sources)
+    known = transcribed().union(one.id for one in sources.sources)
     for record in scope.records:
         if report := transcript.report_of(record, known):
             found.reports.append(report)

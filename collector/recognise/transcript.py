@@ -5,7 +5,6 @@ plain JSON with `"source": "transcript"` (docs/transcripts.md).
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,7 +12,6 @@ import msgspec
 from collector.columns import COLUMNS
 from collector.decode.record import Record
 from collector.report import STRENGTHS, Rank, Report, as_report
-from collector.tables import schemas
 
 SCOPE = "transcript"  # the value of `source`
 
@@ -59,13 +57,6 @@ class Told(msgspec.Struct):
 
 
 OF_COLUMNS = tuple(name for name in Told.__struct_fields__ if name in COLUMNS)
-
-
-@cache
-def agents() -> frozenset[str]:
-    """The agents whose transcripts can be read, by the names of their tables."""
-    folder = schemas() / "transcripts"
-    return frozenset(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml"))
 
 
 def report_of(record: Record, known: Collection[str]) -> Report | None:

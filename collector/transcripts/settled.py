@@ -83,7 +83,7 @@ def _attributes(one: Joined, number: int) -> dict[str, Any]:
 
 
 def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str, Any]:
-    sent: dict[str, Any] = {"source": "transcript", "agent_id": agent.id, "time": one.time_ns}
+    sent: dict[str, Any] = {"source": "transcript", "agent_id": agent.telemetry, "time": one.time_ns}
     for name in SENT:
         if (value := as_row(report).get(name)) is not None:
             sent[name] = value[:NAME_CHARS] if isinstance(value, str) else value

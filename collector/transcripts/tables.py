@@ -26,6 +26,7 @@ FORMS = ("jsonl", "json", "sqlite")
 CONTEXT = ("session", "parent", "subagent", "agent", "model", "provider", "turn", "version", "service", "cwd", "branch",
            "entrypoint", "time", "copied_from", "call_time", "project")  # fmt: skip
 OWN_FIELDS = {
+    "telemetry": TEXT,
     "service": TEXT,
     "keeps_days": INT,
     "patterns": TEXT,
@@ -96,6 +97,7 @@ class Agent:
 
     id: str
     title: str
+    telemetry: str  # the source that its telemetry is recognised as
     service: str
     keeps_days: int
     unique_ids: bool
@@ -141,11 +143,6 @@ def load_agents(*folders: Path) -> dict[str, Agent]:
     return found
 
 
-def agent_ids() -> frozenset[str]:
-    """The ids of the built-in tables, without reading them."""
-    return frozenset(path.name.removesuffix(".toml") for path in _tables(schemas() / "transcripts"))
-
-
 def _tables(folder: Traversable | Path) -> list[Any]:
     if not folder.is_dir():
         return []
@@ -181,6 +178,7 @@ def _agent(table: dict[str, Any]) -> Agent:
     return Agent(
         id=table["id"],
         title=table["title"],
+        telemetry=table.get("telemetry", table["id"]),
         service=table["service"],
         keeps_days=table.get("keeps_days", 0),
         unique_ids=table.get("unique_ids", False),

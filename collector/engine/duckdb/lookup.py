@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from collector.batch import Sender, Switch, Unread
+from collector.columns import Row
 from collector.correlate.changes import Named
 from collector.correlate.lookup import Span, report_of
 from collector.engine.duckdb.read import Reader
+from collector.engine.duckdb.retention import MOST_IDENTITIES
 from collector.report import GUESSED, Report, as_report
 from collector.times import DAY, HOUR, MINUTE
+
+FULL = 0.9  # of the keys that may be kept: the oldest may be gone before their time
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -36,6 +40,14 @@ EVENTS_OF = """
   from events where rowid in (
     select rowid from events where received_ns >= $since and event_id in (select unnest($ids::ubigint[]))
   )
+"""
+ENDED_BETWEEN = """
+  with near as (
+    from events select event_id, operation, source, service, session, call_id, time_ns
+    where time_ns between $since and $until
+  )
+  from near where call_id in (select unnest($calls::varchar[]))
+  union from near where event_id in (select unnest($ids::ubigint[]))
 """
 # Keys with more than one row first: lists of distinct events for all of them would take much memory.
 SHARING = """
@@ -119,6 +131,20 @@ class Lookup:
             {"keys": list(keys)},
         )
         return {row["key"]: row["event_id"] for row in found}
+
+    def ended_between(
+        self, since_ns: int, until_ns: int, call_ids: Sequence[str], event_ids: Sequence[int]
+    ) -> list[Row]:
+        """The events that ended in this time and have one of these call ids, or one of these ids themselves: event_id,
+        operation, source, service, session, call_id, time_ns.
+        """
+        asked = {"since": since_ns, "until": until_ns, "calls": list(call_ids), "ids": list(event_ids)}
+        return self._rows(ENDED_BETWEEN, asked)
+
+    def keys_kept_since(self) -> int:
+        """Since when all keys are kept, if there were too many for a day; else 0."""
+        [kept] = self._rows("select count(*) as n, min(received_ns) as ns from keys")
+        return kept["ns"] if kept["n"] > FULL * MOST_IDENTITIES else 0
 
     def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
         """The session of each of these traces that has one."""
