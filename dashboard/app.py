@@ -23,22 +23,28 @@ from dashboard.page import NARROW_PX, WIDTH
 # The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
 # address, which costs two round trips and two 404s in the browser's console. The last part of the path is always the
 # page, whatever prefix a proxy adds. The cookie tells the server the window's width: narrow ones get fewer columns.
-# The style limits the width, since longer lines are hard to read; aligns links with their headings and wraps them;
-# greys what is out of date at once after a second, since a browser that fades it draws the page sixty times a second
-# while the new answers come in; outlines what has the keyboard focus, since a grey background alone is hard to see; and
-# gives small grey text a contrast of at least 4.5:1.
+# The style limits the width, since longer lines are hard to read; puts the search box beside the title, above
+# Streamlit's own bar; aligns links with their headings and wraps them; greys what is out of date at once after a
+# second, since a browser that fades it draws the page sixty times a second while the new answers come in; outlines what
+# has the keyboard focus, since a grey background alone is hard to see; and gives small grey text a contrast of at least
+# 4.5:1.
 WHERE = """<head><script>
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
 window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
 </script><style>
-[data-testid=stMainBlockContainer] {max-width: 1800px}
+[data-testid=stMainBlockContainer] {max-width: 1800px; position: relative}
+[data-testid=stApp] .st-key-search {position: absolute; top: 1.5rem; right: 5rem; width: auto; z-index: 999991}
+[data-testid=stMain] h1 {padding-right: 8rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] {position: relative; left: -0.5rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
 [data-testid=stApp] [data-testid=stCaptionContainer] {opacity: 0.66}
 [data-testid=stApp] [data-testid=stCaptionContainer] code {color: inherit}
 [data-testid=stElementContainer][data-stale=true] {transition: opacity 0s 1s}
 [data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}
-@media (max-width: %dpx) {[data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}}
+@media (max-width: %dpx) {
+  [data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}
+  [data-testid=stApp] .st-key-search {right: 1.5rem}
+}
 </style>"""
 INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
 PAGE = INDEX.replace("<head>", WHERE % (WIDTH, "|".join(menu.TITLES), NARROW_PX), 1)

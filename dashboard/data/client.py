@@ -48,7 +48,7 @@ length streaks reached_next open limit_times mistake_limit interrupted mistakes_
 attempt sequence redactions reported_streak status_code retry_after_ms duration_ms
 signals compared equal higher lower ours
 a_errors a_calls b_errors b_calls a_part a_whole b_part b_whole growth told_to_wait honoured most_in_a_minute
-disagreement asking unread wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
+disagreement found asking unread wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
 """
 _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
