@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-deep check bench benchqueries benchpages pictures modules soak demo lock
+.PHONY: help setup run report test test-deep check bench benchqueries benchpages pictures modules soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -18,6 +18,9 @@ setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
 
 run: $(LOCKED) ## collector and dashboard; prints their addresses and the line to paste for an agent
 	@exec $(BIN)/misstep up
+
+report: $(LOCKED) ## what the agents on this machine keep getting wrong, from their own files; nothing is kept
+	@exec $(BIN)/misstep report
 
 # Tests start Python hundreds of times: each start compiles what has no bytecode.
 test test-deep check: export PYTHONDONTWRITEBYTECODE :=

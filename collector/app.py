@@ -11,20 +11,15 @@ import sys
 from contextlib import suppress
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from collector import columns
 from collector.api.reserved import reserved
-from collector.classify.classify import load_taxonomy
 from collector.errors import Rejected, StoreError
-from collector.hash_key import hash_key, sanitiser_of
+from collector.hash_key import sanitiser_of
+from collector.made import Made, pipeline_of
 from collector.pipeline import Pipeline
-from collector.query import filters
 from collector.receive.workers import Readers, chosen
-from collector.recognise.examples import check_examples
-from collector.recognise.sources import load_sources
-from collector.sanitise.examples import check_cuts
-from collector.sanitise.redactions import Rule, load_rules
+from collector.sanitise.redactions import Rule
 from collector.sanitise.sanitise import Sanitiser
 from collector.setting_values import Address
 from collector.settings import Settings, SettingsError, load
@@ -94,29 +89,6 @@ def _begin(settings: Settings, rules: tuple[Rule, ...]) -> Scrub:
     gc.freeze()  # keeps the tables in pages that forks share
     gc.set_threshold(50_000, 20, 50)  # requests make no cycles; by default, this took a tenth of the time
     return scrub
-
-
-class Made(NamedTuple):
-    """A pipeline and the rules of its sanitiser."""
-
-    pipeline: Pipeline
-    rules: tuple[Rule, ...]
-
-
-def pipeline_of(settings: Settings, key: bytes | None = None) -> Made:
-    """The pipeline with the tables and keys that these settings name, or with another `key`. Raises TableError or
-    StoreError.
-    """
-    columns.add_dimensions(settings.dimensions)
-    filters.add_dimensions(settings.dimensions)
-    rules = load_rules(*settings.own("redactions.toml"))
-    key = key or hash_key(settings)
-    sources = load_sources(*settings.own("sources"))
-    check_examples(sources, settings.own("sources"))
-    sanitiser = sanitiser_of(settings, rules, key)
-    check_cuts(sanitiser, settings.own("redactions.toml"))
-    taxonomy = load_taxonomy(*settings.own("taxonomy.toml"))
-    return Made(Pipeline(sources, taxonomy, sanitiser, key, settings.dimensions), rules)
 
 
 def _another(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:

@@ -73,6 +73,21 @@ def draft(
     return 0
 
 
+def report(
+    *what: Annotated[str, Parameter(help="Agents, or exact paths; by default all agents of this machine.")],
+    since: Annotated[str | None, Parameter(help="Only sessions since then: 90d, or a date.")] = "90d",
+) -> int:
+    """Tell what the agents on this machine keep getting wrong, from their files; nothing is stored."""
+    import time
+
+    from collector.commands.imports import since_ns
+    from collector.commands.report import report
+
+    for line in report(what, since_ns(since, time.time_ns()), settings_from()):
+        say(line)
+    return 0
+
+
 def mcp() -> int:
     """Answer agents on standard input and output by the Model Context Protocol, read-only, from a collector."""
     import asyncio

@@ -1,74 +1,72 @@
-"""The report: its type has the columns of `events`, and the table of its private keys says what the code does."""
+"""`misstep report`: a home with months of sessions, told without a collector, a store or a process left behind."""
 
 from __future__ import annotations
 
-import ast
-from collections import defaultdict
-from collections.abc import Iterator
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any
 
-from collector.columns import INTERNAL, TABLES
-from collector.recognise.sources import load_sources
-from collector.report import PRIVATE, STRENGTHS, Rank, Report, Strength
-from collector.tables import schemas
+from tests.conftest import misstep
 
-COLLECTOR = Path(__file__).parents[1] / "collector"
-TYPES = {"varchar": "str", "json": "Any", "boolean": "bool", "double": "float"}  # the others are integers
-HINTS = {name: getattr(kind, "__name__", str(kind)) for name, kind in get_type_hints(Report).items()}
+NOW = datetime.now(UTC)
 
 
-def test_a_report_has_the_columns_of_events() -> None:
-    columns = {name: kind.removesuffix(" | None") for name, kind in HINTS.items() if name[0] != "_"}
-    assert columns == {name: TYPES.get(kind, "int") for name, kind in TABLES["events"].items()}
+def line(kind: str, session: str, at: datetime, content: list[dict[str, Any]], **more: Any) -> str:
+    """A record of Claude Code."""
+    message = {"role": kind, "content": content, "id": f"msg_{session}{at.timestamp():.0f}", "model": "claude-sonnet-5"}
+    usage = {"usage": {"input_tokens": 900, "output_tokens": 100}} if kind == "assistant" else {}
+    record = {
+        "type": kind, "sessionId": session, "timestamp": at.isoformat().replace("+00:00", "Z"), "cwd": "/home/ann/shop",
+        "uuid": f"{session}-{at.timestamp()}", "version": "2.1.332", "message": message | usage, **more,
+    }  # fmt: skip
+    return json.dumps(record)
 
 
-def test_the_table_has_every_private_key() -> None:
-    assert {name for name in HINTS if name[0] == "_"} == PRIVATE.keys()
-    assert all(key.column in INTERNAL for key in PRIVATE.values() if key.column)
+def session(day: int) -> str:
+    """One session: pytest is not there, uv run pytest works, and a secret that must not be told."""
+    at, name = NOW - timedelta(days=day), f"5d1f7c02-8a3e-4c11-9b7d-0a6f2e9c{day:04d}"
+    lines = []
+    calls = [("pytest -q", "Exit code 127\n/bin/bash: line 1: pytest: command not found"), ("uv run pytest -q", "")]
+    for number, (command, failure) in enumerate(calls):
+        call_id = f"toolu_{day:02d}{number}"
+        asked = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": failure or "12 passed"}
+        lines.append(line("assistant", name, at + timedelta(seconds=4 * number), [asked]))
+        result |= {"is_error": True} if failure else {}
+        lines.append(line("user", name, at + timedelta(seconds=4 * number + 2), [result]))
+    return "\n".join(lines) + "\n"
 
 
-def uses(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Every private key that the code names, and whether it sets, or removes, the key there."""
-    sets = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            sets.add(id(node.slice))
-        elif isinstance(node, ast.Dict):
-            sets.update(map(id, node.keys))
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("setdefault", "pop"):
-            sets.update(map(id, node.args[:1]))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and node.value in PRIVATE:
-            yield node.value, id(node) in sets
+def home(folder: Path, days: range) -> Path:
+    projects = folder / ".claude" / "projects" / "-home-ann-shop"
+    projects.mkdir(parents=True)
+    for day in days:
+        (projects / f"5d1f7c02-8a3e-4c11-9b7d-0a6f2e9c{day:04d}.jsonl").write_text(session(day))
+    return folder
 
 
-def test_private_keys_are_set_and_read_where_the_table_says() -> None:
-    found: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
-    for path in COLLECTOR.rglob("*.py"):
-        if path.name != "report.py":
-            module = path.relative_to(COLLECTOR).with_suffix("").as_posix()
-            for name, is_set in uses(ast.parse(path.read_text(encoding="utf-8"))):
-                found[name, is_set].add(module)
-    for name, key in PRIVATE.items():
-        assert (name, key.set_by) == (name, tuple(sorted(found[name, True])))
-        assert (name, key.read_by) == (name, tuple(sorted(found[name, False])))
+def files(folder: Path) -> list[Path]:
+    """All files but compiled patterns, which have nothing of anybody in them."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and ".cache" not in path.parts)
 
 
-def test_what_is_not_stored_is_only_read_before_a_report_is_stored() -> None:
-    for key in PRIVATE.values():
-        correlated = any(module.startswith("correlate/") for module in key.read_by)
-        assert correlated == key.stored, key.meaning
+def test_months_of_sessions_become_a_page_with_the_sentence_to_write_down(tmp_path: Path) -> None:
+    ann = home(tmp_path / "ann", range(1, 13))
+    before = files(tmp_path)
+    done = misstep("report", cwd=tmp_path, environ={"HOME": str(ann)})
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0].startswith("24 calls of tools in 12 sessions, ")
+    assert said[1] == "12 failed (50.0%); 0 denied, 0 cancelled, 0 without a result"
+    assert "1. `pytest` is not installed here. Use `uv run pytest`." in said
+    assert any("uv run pytest worked next in 12" in one for one in said)
+    assert any(one.strip() == "for CLAUDE.md (claude-code)" for one in said)
+    assert any("Claude Code removes its sessions after 30 days" in one for one in said)
+    assert files(tmp_path) == before
 
 
-def test_rows_of_tables_rank_above_what_a_model_is_told() -> None:
-    rows = [row for source in load_sources(schemas() / "sources").sources for row in source.rows]
-    ranks = [row.rank for row in rows if row.rank is not None]
-    assert ranks
-    assert all(rank == 0 or Rank.FRESH < rank < Rank.LOG for rank in ranks)
-    assert Rank.ASKED < Rank.REPEATED < Rank.CLIENT < Rank.FRESH < Rank.SPAN < Rank.LOG
-
-
-def test_what_a_text_seems_to_say_never_wins_over_the_calls_own_report() -> None:
-    assert max(Strength.RESULT_OK, Strength.RESULT_MAYBE) < Strength.OK_DEFAULT < Strength.UNSURE < Strength.OK
-    assert sorted(STRENGTHS, key=STRENGTHS.__getitem__) == ["unknown", "ok", "error", "cancelled", "denied"]
+def test_a_machine_without_agents_is_told_what_to_do(tmp_path: Path) -> None:
+    done = misstep("report", cwd=tmp_path, environ={"HOME": str(tmp_path)})
+    assert done.returncode == 0
+    assert done.stdout.startswith("No sessions of agents were found on this machine.")

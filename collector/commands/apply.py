@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from collector.api.apply import Apply
-from collector.app import pipeline_of
 from collector.columns import add_dimensions
 from collector.commands.client import check_store, collector, followed
 from collector.commands.progress import progress
@@ -14,6 +13,7 @@ from collector.engine.duckdb.open import existing
 from collector.engine.duckdb.store import Store
 from collector.errors import StoreInUse
 from collector.journal.journal import check_stored
+from collector.made import pipeline_of
 from collector.settings import Settings
 
 

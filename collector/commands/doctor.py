@@ -77,7 +77,7 @@ def _tables(settings: Settings) -> Iterator[Check]:
     """The user's own tables, read and tried as at a start of the collector."""
     if settings.tables is None:
         return
-    from collector.app import pipeline_of  # compiles all patterns
+    from collector.made import pipeline_of  # compiles all patterns
 
     try:
         pipeline_of(settings, b"unused")  # otherwise a key would be made beside the store

@@ -62,13 +62,13 @@ class Options:
 def run(options: Options, settings: Settings) -> int:
     """Imports; returns 0, or 1 if a file could not be read. Raises OSError if nothing can be sent."""
     agents = load_agents(*([settings.tables] if settings.tables else []))
-    look = _looking(options.wanted, agents)
+    look = looking(options.wanted, agents)
     files = look()
     if not files and not options.watch:
         say("No sessions of agents were found. Name a folder or a file, or an agent: " + ", ".join(sorted(agents)))
         return 0
     if options.dry_run:
-        readings = _read(Readings(files, Positions(None), options.since_ns), lambda lot: None)
+        readings = read_all(Readings(files, Positions(None), options.since_ns), lambda lot: None)
         _show(readings, agents)
         return 1 if any(count.failed for count in readings.counts.values()) else 0
     here = Here(settings)
@@ -92,7 +92,7 @@ def run(options: Options, settings: Settings) -> int:
     return 1 if any(count.failed for count in readings.counts.values()) else 0
 
 
-def _looking(wanted: Sequence[str], agents: dict[str, Agent]) -> Callable[[], list[Found]]:
+def looking(wanted: Sequence[str], agents: dict[str, Agent]) -> Callable[[], list[Found]]:
     """A search for the files of what was named: agents, or exact paths; without any, of all agents."""
     named = [one for one in wanted if one in agents]
     paths = [Path(one) for one in wanted if one not in agents]
@@ -111,7 +111,7 @@ def _looking(wanted: Sequence[str], agents: dict[str, Agent]) -> Callable[[], li
     return look
 
 
-def _read(readings: Readings, send: Callable[[list[dict[str, Any]]], None]) -> Readings:
+def read_all(readings: Readings, send: Callable[[list[dict[str, Any]]], None]) -> Readings:
     """Reads all files that changed, and gives their calls in lots."""
     lot: list[dict[str, Any]] = []
     changed = readings.changed()
@@ -150,7 +150,7 @@ def _imported(readings: Readings, client: httpx.Client) -> None:
         waiting.put(lot)
 
     try:
-        _read(readings, put)
+        read_all(readings, put)
     finally:
         waiting.put(None)
         sender.join()

@@ -1,0 +1,159 @@
+"""`misstep report`: what the agents on this machine keep getting wrong, read from their files; nothing is kept.
+
+The calls go through the same pipeline, correlation and queries as in a collector, in this process and in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from collector.commands.imports import looking, read_all
+from collector.commands.lessons import evidence
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
+from collector.lessons.instructions import instructions
+from collector.made import pipeline_of
+from collector.pipeline import Pipeline
+from collector.plural import plural
+from collector.query.breakdowns import breakdown
+from collector.query.filters import Selection, terms_of
+from collector.query.groups import groups
+from collector.query.lessons import find
+from collector.settings import Settings
+from collector.times import rfc3339
+from collector.transcripts.positions import Positions
+from collector.transcripts.read import Readings
+from collector.transcripts.tables import Agent, load_agents
+
+JSON_LINES = "application/x-ndjson"
+MOST_LESSONS = 5
+
+
+@dataclass(slots=True)
+class History:
+    """The calls that were read, in a store in memory, and what was counted while reading."""
+
+    store: Store
+    readings: Readings
+    selection: Selection
+
+
+def report(wanted: Sequence[str], since_ns: int, settings: Settings) -> Iterator[str]:
+    """The lines of the report. Raises OSError if a path that was named is not there."""
+    agents = load_agents(*([settings.tables] if settings.tables else []))
+    files = looking(wanted, agents)()
+    if not files:
+        yield "No sessions of agents were found on this machine."
+        yield f"Name a folder or a file, or switch telemetry on. Agents that are known: {', '.join(sorted(agents))}"
+        return
+    history = read(Readings(files, Positions(None), since_ns), settings)
+    try:
+        yield from _told(history, agents)
+    finally:
+        history.store.close()
+
+
+def read(readings: Readings, settings: Settings) -> History:
+    """All calls of the files, in memory."""
+    pipeline = pipeline_of(settings, os.urandom(32)).pipeline
+    store = Store.open("duckdb://:memory:")
+    correlator = Correlator(Lookup(store), fresh=True)
+
+    def take(lot: list[dict[str, Any]]) -> None:
+        _take(lot, pipeline, correlator, store)
+
+    read_all(readings, take)
+    for _ in store.rebuild():
+        pass
+    now = time.time_ns()
+    failure_only = tuple(pipeline.sources.failure_only)
+    return History(store, readings, Selection(readings.since_ns, now, failure_only=failure_only, clock_ns=now))
+
+
+def _take(lot: list[dict[str, Any]], pipeline: Pipeline, correlator: Correlator, store: Store) -> None:
+    body = b"\n".join(map(msgspec.json.encode, lot))
+    changes = correlator.plan([pipeline.process(body, JSON_LINES, "events", time.time_ns())])
+    store.write(changes)
+    correlator.learn(changes)
+
+
+def _told(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
+    store, selection = history.store, history.selection
+    yield from _counts(history)
+    lessons = find(selection, state="proposed", limit=MOST_LESSONS).rows(store)[:MOST_LESSONS]
+    if lessons:
+        yield ""
+        yield "What keeps going wrong, and the sentence that would prevent it:"
+    for number, row in enumerate(lessons, 1):
+        shown = row | {name: rfc3339(row[name]) for name in ("first_seen", "last_seen")}
+        yield f"{number}. {row['text']}"
+        yield f"   {evidence(shown)}"
+        yield f"   for {_file_of(row)}"
+        if row["firm"]:
+            yield f"   firmer: {row['firm']}"
+    yield from _groups(history, MOST_LESSONS - len(lessons))
+    yield ""
+    yield from _further(history, agents)
+
+
+def _counts(history: History) -> Iterator[str]:
+    """The whole, then each agent, as the query API counts them."""
+    rows = breakdown(history.selection, ["operation"], ["sessions"]).rows(history.store)
+    whole = next((row for row in rows if row["operation"] == "tool"), None)
+    if whole is None:
+        yield "No calls of tools were found in these sessions."
+        return
+    first, last = rfc3339(whole["first_seen"])[:10], rfc3339(whole["last_seen"])[:10]
+    yield f"{plural(whole['calls'], 'call')} of tools in {plural(whole['sessions'], 'session')}, {first} to {last}"
+    others = f"{whole['denied']:,} denied, {whole['cancelled']:,} cancelled, {whole['unknown']:,} without a result"
+    yield f"{_of(whole)}; {others}"
+    for row in breakdown(history.selection, ["source", "operation"], ["sessions"], sort=["-calls"]).rows(history.store):
+        if row["operation"] == "tool":
+            sessions = plural(row["sessions"], "session")
+            yield f"  {row['source'] or 'unknown':<14} {_of(row)} of {plural(row['calls'], 'call')} in {sessions}"
+
+
+def _of(row: Mapping[str, Any]) -> str:
+    rate = "" if row["error_rate"] is None else f" ({row['error_rate']:.1%})"
+    return f"{row['errors']:,} failed{rate}"
+
+
+def _groups(history: History, most: int) -> Iterator[str]:
+    """The most frequent errors, where fewer lessons passed the gates than there is room for."""
+    errors = replace(history.selection, terms=tuple(terms_of("outcome", "error")))
+    rows = groups(errors, ["recovery_rate"], sort=["-events"], limit=most).rows(history.store)[:most]
+    if not most or not rows:
+        return
+    yield ""
+    yield "Most frequent besides, for which no sentence passed the gates:" if most < MOST_LESSONS else "Most frequent:"
+    for row in rows:
+        tool = row["tool"] or row["operation"]
+        tried, well = row["retried"], row["recovered"]
+        repaired = f"{well} of {tried} tries again went well" if tried else "not tried again"
+        where = f"{plural(row['events'], 'time')} in {plural(row['sessions'], 'session')}"
+        yield f"  {row['error_class']} in {tool}: {where}; {repaired}"
+        yield f"    {(row['template'] or '')[:160]}"
+
+
+def _file_of(row: Mapping[str, Any]) -> str:
+    agents = [name for name in (row["agents"] or "").split(", ") if name in instructions()] or ["other"]
+    return ", ".join(dict.fromkeys(f"{instructions()[name].made} ({name})" for name in agents))
+
+
+def _further(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
+    """What was not read, how long there is history, and what to do next."""
+    for name, count in sorted(history.readings.counts.items()):
+        lost = count.failed + count.told.unreadable
+        if lost:
+            yield f"{agents[name].title}: {plural(lost, 'file')} or lines could not be read"
+        if agents[name].keeps_days:
+            kept = f"{agents[name].title} removes its sessions after {agents[name].keeps_days} days"
+            yield f"{kept}; misstep import --watch keeps more"
+    yield "Nothing of this was stored. misstep import keeps it; then misstep lessons draft ID writes a sentence down."
