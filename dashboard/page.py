@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts import colours
 from dashboard.data.client import Answer, Collector
-from dashboard.data.filters import Filters
+from dashboard.data.filters import OF_TABLE, Filters, of_table
 from dashboard.data.moment import Moment
 from dashboard.menu import SUBJECTS
 from dashboard.parts import filter_bar, share, words
@@ -173,15 +173,18 @@ def collector() -> Collector:
 
 def open_page(
     name: str, title: str, question: str, *, bar: filter_bar.Bar = "filters",
-    view: Mapping[str, Collection[str] | None] | None = None,
+    view: Mapping[str, Collection[str] | None] | None = None, tables: Collection[str] = (),
 ) -> Page:  # fmt: skip
     """Shows the title, question and filter bar of a page, and notices that come before everything else.
 
     `view`: the keys of the view's state that its link may have, each with the values that are known, None for any.
+    `tables`: the names of its `link_table`s, of which the link says order and page.
     """
     filters = filter_bar.from_link()
     usual = {"tz": _named(filters.state("tz")) is not None, "refresh": filters.state("refresh").isdecimal()}
-    filters = filters.viewed({name: None for name, known in usual.items() if known} | dict(view or {}))
+    known = [name for name, right in usual.items() if right]
+    known += [of_table(name, key) for name in tables for key in OF_TABLE]
+    filters = filters.viewed(dict.fromkeys(known) | dict(view or {}))
     width = dict(st.context.cookies).get(WIDTH, "")
     narrow, small = (width.isdecimal() and int(width[:6]) < limit for limit in (NARROW_PX, SMALL_PX))
     page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow, small)

@@ -31,11 +31,11 @@ from dashboard.data.client import Answer, Collector
 from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
 from dashboard.page import WIDTH, Page, same_clock, same_clocks
-from dashboard.parts import components, sentences, tables, words
+from dashboard.parts import components, sentences, words
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
-from tests.shown import table
-from tests.traffic import storm, two_versions
+from tests.shown import table, tables
+from tests.traffic import two_versions
 
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
@@ -139,7 +139,7 @@ def test_where_only_failures_match_nothing_is_said_to_fail_always(
     texts = [*captions(app), *(each.value for each in app.markdown), *(str(each.value) for each in app.metric)]
     texts += [link.proto.label for link in app.get("page_link")]
     assert [said for said in texts if re.search(r"100\s%.*(call|fail)|of all$", said)] == []
-    assert not [each for each in app.dataframe if {"rate", "error_rate"} & {*json.loads(each.proto.columns)}]
+    assert not [each for each in tables(app) if "error_rate" in each.columns]
     if page == "overview":
         [now] = coder.get("/api/v1/breakdown", mistake="true")["rows"]
         assert metric(app, "Errors") == words.count(now["errors"])
@@ -228,8 +228,7 @@ def test_a_group_counts_its_events_in_each_session_and_shows_the_oldest(
     [group] = shared.get("/api/v1/groups", tool="counted")["rows"]
     app = open_app(shared.url, "group", fingerprint=group["fingerprint"], tz="UTC")
     check(app, "Group")
-    [table] = [table.value for table in app.dataframe]
-    assert list(table["calls"]) == [many / 2, many / 2]
+    assert table(app, "calls")["calls"] == [many / 2, many / 2]
     shown = [said.partition(" · ")[0] for said in captions(app) if " · denied" in said]
     first = words.clock(start, ZoneInfo("UTC"), now=datetime.now(UTC))
     assert first in shown
@@ -509,7 +508,7 @@ def test_calls_that_match_are_not_said_to_be_missing_where_only_their_streaks_ar
         ),
         ("overview", {"operation": "model"}, "No tool failed."),
         ("retries", {"operation": "model"}, "No tool failed."),
-        ("tools", {"outcome": "ok"}, "No tool failed. Select a row to open its page."),
+        ("tools", {"outcome": "ok"}, "No tool failed."),
     ],
 )
 def test_no_part_of_a_page_shows_what_its_filter_excludes(
@@ -540,55 +539,34 @@ def test_the_rows_of_tables_are_the_apis(busy: RunningCollector, open_app: Calla
     lasting = {
         row["tool"]: row["lasting"] for row in busy.get("/api/v1/retries", **RANGE, by="tool", operation="tool")["rows"]
     }
-    shown = open_app(busy.url, "tools", from_="-7d").dataframe[0].value
+    shown = table(open_app(busy.url, "tools", from_="-7d", rows="200"), "tool")
     assert set(shown["tool"]) == set(tools) - {None}
-    for row in shown.to_dict("records"):
+    for row in shown.rows:
         said = tools[row["tool"]]
         assert [row[name] for name in ("calls", "errors", "cancelled", "denied")] == [
             said[name] for name in ("calls", "errors", "cancelled", "denied")
         ]
-        assert row["rate"] == words.rate_of(said["error_rate"], said["rated"])
+        assert row["error_rate"] == words.rate_of(said["error_rate"], said["rated"])
         assert row["lasting"] == lasting.get(row["tool"], 0)
-    groups = busy.get("/api/v1/groups", **RANGE, limit=500, measures="recovery_rate", sort="-last_seen")["rows"]
-    shown = open_app(busy.url, "errors", from_="-7d").dataframe[0].value
-    assert sorted(shown["events"]) == sorted(row["events"] for row in groups)
-    assert sorted(map(list, shown["trend"])) == sorted(row["trend"] for row in groups)
-    assert sorted(shown["spread_words"]) == sorted(words.rate(row["spread"]) for row in groups)
-    tree = open_app(busy.url, "errors", from_="-7d").dataframe[1].value
+    groups = busy.get("/api/v1/groups", **RANGE, limit=500, measures="recovery_rate", sort="-events")["rows"]
+    app = open_app(busy.url, "errors", from_="-7d", rows="200", **{"tree.rows": "200"})
+    shown = table(app, "template")
+    assert shown["events"] == sorted((row["events"] for row in groups), reverse=True)
+    assert {int(said.split()[2].replace(",", "")) for said in shown["trend"]} == {max(row["trend"]) for row in groups}
+    assert sorted(shown["spread_words"]) == sorted(words.line(words.rate(row["spread"])) for row in groups)
+    assert parse_qsl(urlsplit(shown.links[0]).query)[-1] == ("fingerprint", groups[0]["fingerprint"])
+    tree = table(app, "share")
     classes = busy.get("/api/v1/breakdown", **RANGE, by="error_class", outcome="error")["rows"]
-    named = {name.strip(): count for name, count in zip(tree["name"], tree["errors"], strict=True)}
+    named = dict(zip(tree["name"], tree["errors"], strict=True))
     assert {row["error_class"]: row["errors"] for row in classes}.items() <= named.items()
 
 
-def pixels(table: Any) -> dict[str, int]:
-    """The width of each column of a table; `small` is 75 pixels."""
-    columns = json.loads(table.proto.columns)
-    wide = {name: each["width"] for name, each in columns.items() if each.get("width")}
-    return {name: 75 if width == "small" else width for name, width in wide.items()}
-
-
-def test_at_1440_pixels_the_table_of_groups_and_the_filter_bar_are_not_cut(
+def test_a_long_name_does_not_make_the_filter_bar_longer(
     busy: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
     app = open_app(busy.url, "errors", from_="-7d", service="an-agent-with-a-long-name")
     [service] = [each.proto.popover.label for each in app.get("popover") if "service" in each.proto.popover.label]
     assert len(service.replace("\\", "")) <= len("service: ") + 16
-    widths = pixels(open_app(busy.url, "errors", from_="-7d").dataframe[0])
-    assert widths["tool"] >= 8 * len("run_command") + 16  # pixels of a character, and around a cell
-    assert sum(widths.values()) + 36 <= 1440 - 360  # the column that selects a row; menu and margins
-
-
-def test_at_1440_pixels_no_title_of_a_column_of_senders_or_storms_is_cut(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
-) -> None:
-    now = datetime.now(UTC)
-    assert collector.post("/v1/events", json.dumps(two_versions(now) + storm(now))).is_success
-    collector.kept_up()
-    senders = pixels(open_app(collector.url, "sources", from_="-7d").dataframe[0])
-    assert sum(senders.values()) + 36 <= 1440 - 360
-    storms = open_app(collector.url, "retries", from_="-7d").dataframe[0]
-    assert storms.value.columns[0] == "started"
-    assert pixels(storms)["most_in_a_minute"] >= 6.2 * len("most a minute") + 16
 
 
 def test_the_figures_of_retries_and_streaks_are_the_apis(
@@ -619,10 +597,10 @@ def test_of_many_groups_the_most_frequent_is_found_though_others_were_seen_later
         for number in (*range(500), 3600, 3600, 3600)
     ]
     assert collector.post("/v1/events", json.dumps(sent)).is_success
-    app = open_app(collector.kept_up().url, "errors", sort="events")
+    app = open_app(collector.kept_up().url, "errors", sort="-events")
     check(app, "Errors")
-    groups = next(each.value for each in app.dataframe if "template" in each.value.columns)
-    assert (groups["tool"].iloc[0], groups["events"].iloc[0]) == ("tool3600", 3)
+    groups = table(app, "template")
+    assert (groups["tool"][0], groups["events"][0], groups.foot) == ("tool3600", 3, "1–20 of the first 500")
     [states] = [each for each in app.button_group if "New 500+" in each.options]
     assert "All 500+" in states.options
     assert {"Regressed", "Ongoing", "Resolved"} <= {*states.options}
@@ -675,23 +653,13 @@ def test_a_class_of_compare_leads_to_the_errors_of_its_row(
     ]  # fmt: skip
     assert collector.post("/v1/events", json.dumps(calls)).is_success
     collector.kept_up()
-    picked, drawn = [], tables.table
-
-    def table(page: Page, rows: pl.DataFrame, columns: Any, *, key: str, **about: Any) -> dict[str, Any] | None:
-        shown = drawn(page, rows, columns, key=key, **about)
-        if key == "compare-classes":
-            picked.append(rows.row(0, named=True))
-            return picked[-1]
-        return shown
-
-    monkeypatch.setattr(tables, "table", table)
     for view in ({"a": "!1", "b": "1,5"}, {"a": "1,5", "b": "2"}, {"by": "service"}):
         app = open_app(collector.url, "compare", **view)
         check(app, "Compare")
-        [link] = [each.proto for each in app.get("page_link") if each.proto.label == "ToolTimeoutError in Errors →"]
-        asked = dict(parse_qsl(link.query_string)) | {"from": "-24h"}
+        classes = table(app, "a_part", "b_part")
+        asked = dict(parse_qsl(urlsplit(classes.links[0]).query)) | {"from": "-24h"}
         [told] = collector.get("/api/v1/breakdown", **asked, by="error_class")["rows"]
-        assert told["errors"] == picked[-1]["a_part"] + picked[-1]["b_part"]
+        assert told["errors"] == classes["a_part"][0] + classes["b_part"][0]
 
 
 def test_a_period_of_which_most_is_not_kept_is_not_compared(
@@ -927,8 +895,8 @@ def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(
     collector.post("/v1/events", json.dumps(odd))
     app = open_app(collector.url, "sources", from_="-7d")
     check(app, "Sources")
-    [table] = app.dataframe
-    assert dict(zip(table.value["source"], table.value["reports"], strict=True)) == {
+    senders = table(app, "source", "reports")
+    assert dict(zip(senders["source"], senders["reports"], strict=True)) == {
         "continue": "seen, no tool data",
         "event": "all calls",
     }
@@ -946,7 +914,7 @@ def test_in_a_narrow_window_a_sender_without_a_service_has_the_name_of_its_sourc
     monkeypatch.setattr(type(st.context), "cookies", {WIDTH: "900"})
     app = open_app(collector.url, "sources")
     check(app, "Sources")
-    assert set(app.dataframe[0].value["sender"]) == {"event", "web"}
+    assert set(table(app, "sender")["sender"]) == {"event", "web"}
 
 
 def test_the_last_answer_stays_while_the_collector_is_away(
@@ -998,7 +966,7 @@ def test_the_last_answer_of_a_collector_that_is_stuck_is_shown_with_its_age(
     running.process.send_signal(signal.SIGSTOP)
     try:
         wait_until(lambda: any(re.match(r"This is \d+\u00a0s old: ", each) for each in captions(app.run())), 40)
-        assert list(app.dataframe[0].value["tool"]) == ["t"]
+        assert table(app, "tool")["tool"] == ["t"]
         app = open_app(running.url, "tools", service="s")  # what was never answered
         said = [each.proto.label for each in app.get("page_link") if each.proto.label.startswith("The last")]
         assert said
@@ -1015,11 +983,11 @@ def test_live_shows_errors_only_and_pauses_by_its_link(
     app = open_app(collector.url, "live")
     check(app, "Live")
     assert [each.value for each in app.toggle] == [False, False]
-    assert len(app.dataframe[0].value) == 2
+    assert sorted(table(app, "outcome")["outcome"]) == ["error", "ok"]
     for toggle in range(2):
         app.toggle[toggle].set_value(True).run()
     assert (app.query_params["refresh"], app.query_params["outcome"]) == ("0", "error")
-    assert list(app.dataframe[0].value["outcome"]) == ["error"]
+    assert table(app, "outcome")["outcome"] == ["error"]
     app = open_app(collector.url, "live", outcome="error", refresh="0")
     assert [each.value for each in app.toggle] == [True, True]
     for toggle in range(2):
@@ -1063,11 +1031,10 @@ def test_the_collectors_own_errors_are_on_the_health_page(
         running.get("/api/v1/health")
         assert running.post("/v1/events", b'{"tool": "u", "outcome": "ok"}').status_code == 503
     assert running.post("/v1/traces", b"{").status_code == 400
-    tables = {tuple(each.value.columns): each.value for each in open_app(running.url, "health").dataframe}
-    [why] = [table for columns, table in tables.items() if columns[0] == "why"]
+    app = open_app(running.url, "health")
+    why = table(app, "why", "requests")
     assert dict(zip(why["why"], why["requests"], strict=True)) == {"unavailable": 1, "malformed": 1}
-    [errors] = [table for columns, table in tables.items() if "what to do" in columns]
-    assert list(errors["what to do"]) == ["make room on its disk"]
+    assert table(app, "what to do")["what to do"] == ["make room on its disk"]
 
 
 def test_an_error_of_the_collector_has_its_cause_and_the_readers_time(
@@ -1081,12 +1048,12 @@ def test_an_error_of_the_collector_has_its_cause_and_the_readers_time(
     wait_until(lambda: len(running.get("/api/v1/health")["errors"]) > 1, 40)
     app = open_app(running.url, "health", tz="Asia/Kathmandu")
     check(app, "Health")
-    [table] = [each for each in app.dataframe if "what" in each.value.columns]
-    assert list(table.value.columns) == ["time", "what", "why"]
-    assert "stamina.retry_scheduled" in list(table.value["what"])
-    assert all("cannot be reached" in why for why in table.value["why"])
-    column = json.loads(table.proto.columns)["time"]
-    assert (column["label"], column["type_config"]["timezone"]) == ("time", "Asia/Kathmandu")
+    errors = table(app, "what")
+    assert errors.columns == ["time", "what", "why"]
+    assert "stamina.retry_scheduled" in errors["what"]
+    assert all("cannot be reached" in why for why in errors["why"])
+    newest = datetime.fromisoformat(running.get("/api/v1/health")["errors"][-1]["timestamp"])
+    assert errors["time"][0] == f"{newest.astimezone(ZoneInfo('Asia/Kathmandu')):%-d %b %H:%M:%S}"
 
 
 def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
@@ -1113,8 +1080,7 @@ def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, ope
     assert [dict(parse_qsl(urlsplit(link).query))["session"] for link in listed.links] == listed["session"]
     app = open_app(collector.url, "streaks")
     check(app, "Streaks")
-    [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
-    assert len(limits.value) == 7
+    assert table(app, "interrupted").foot == "7 of 7"
 
 
 @pytest.mark.parametrize("by", ["model", "agent", "tool"])
@@ -1126,8 +1092,8 @@ def test_a_limit_is_told_by_model_agent_and_tool(
     stopped = {row[by]: row["interrupted"] for row in rows if row["mistake_limit"] == 2}
     app = open_app(busy.url, "streaks", from_="-6d", by=by, limit="2")
     check(app, "Streaks")
-    [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
-    shown = dict(zip(limits.value[by], limits.value["interrupted"], strict=True))
+    limits = table(app, "interrupted")
+    shown = dict(zip(limits[by], limits["interrupted"], strict=True))
     assert shown == {"(none)" if name is None else name: count for name, count in stopped.items()}
     assert stopped
 
@@ -1147,8 +1113,7 @@ def test_no_tool_is_left_out_of_what_a_limit_would_have_done(
     collector.kept_up()
     app = open_app(collector.url, "streaks", by="tool")
     check(app, "Streaks")
-    [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
-    assert len(limits.value) == 150
+    assert table(app, "interrupted").foot == "1–12 of 150"
 
 
 def test_who_is_silent_longest_is_told_first_and_how_many_more_are(
@@ -1229,7 +1194,7 @@ def test_a_sender_of_nothing_but_errors_is_asked_for_its_successes(
     collector.kept_up()
     app = open_app(collector.url, "sources")
     check(app, "Sources")
-    rows = {row["service"]: row["reports"] for row in app.dataframe[0].value.to_dict("records")}
+    rows = {row["service"]: row["reports"] for row in table(app, "service").rows}
     assert rows == {"all-fail": "only failed calls", "some-fail": "all calls", "few": "all calls"}
     [said] = [said for said in captions(app) if "calls failed" in said]
     assert said.startswith(f"**{words.plain('all-fail')}**: all 20 calls failed.")
@@ -1366,12 +1331,12 @@ def test_every_one_of_many_alerts_is_counted_and_can_be_found(
     app = open_app(running.url)
     assert metric(app, "Alerts") == f"{loud} firing"
     assert f"Alerts · {loud} firing" in [each.proto.label for each in app.get("page_link")]
-    app = open_app(running.url, "alerts")
+    app = open_app(running.url, "alerts", **{"quiet.rows": "200", "loud.rows": "200"})
     check(app, "Alerts")
     assert any(each.value.startswith(f"■ {loud} firing · ") for each in app.markdown)
-    [table] = [each.value for each in app.dataframe if "compared" in each.value.columns]
+    more = table(app, "compared")
     shown = {word for each in app.markdown for word in re.findall(r"■ Firing.*session s\\-(\d+)", each.value)}
-    listed = {text.rpartition("s-")[2] for text in table["about"]}
+    listed = {text.rpartition("s-")[2] for text in more["about"]}
     assert (len(shown), len(listed), len(shown | listed)) == (loud + 50, 55, many)
     ends = [button for button in app.button if button.label == "End"]
     assert len(ends) == 105
@@ -1440,7 +1405,7 @@ def test_a_page_that_gets_no_answer_says_why_and_nothing_of_it_fails(
 @pytest.mark.parametrize(
     ("page", "link", "shown"),
     [
-        ("errors", {"state": "new", "sort": "events"}, ["new", "events"]),
+        ("errors", {"state": "new"}, ["new"]),
         ("streaks", {"scope": "tool", "kind": "error", "limit": "5", "by": "tool"}, ["tool", "error", "tool", 5]),
         ("compare", {"by": "service", "a": "coder", "b": "web"}, ["service", "coder", "web"]),
     ],

@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 
 from collector.times import iso_ns
 from dashboard.parts import sentences, words
+from tests import shown
 from tests.conftest import RunningCollector
 from tests.recorded import Event
 from tests.reference import expected_chains, expected_costs, expected_streaks, session_of
-from tests.shown import tables
 from tests.test_recordings import FOLDER, export
 
 # Agents that tell of their calls in different ways: logs, spans, both; with and without sessions, models, arguments.
@@ -26,6 +26,7 @@ AGENTS = (
     "openinference-crewai", "pydantic-ai", "qwen-code", "strands", "vercel-ai",
 )  # fmt: skip
 LONG_AGO = {"from_": "2020-01-01T00:00:00Z", "to": "2099-01-01T00:00:00Z"}
+LONG_AGO |= dict.fromkeys(("rows", "tree.rows", "classes.rows", "sessions.rows", "limits.rows"), "200")
 IDS = ("event_id", "asked_by", "params_hash", "fingerprint")
 
 
@@ -110,10 +111,7 @@ def links(app: AppTest) -> list[str]:
 
 def table(app: AppTest, *columns: str) -> list[dict[str, Any]]:
     """The rows of the one table that has these columns; cells that are not there are None."""
-    links = [each for each in tables(app) if {*columns} <= {*each.columns}]
-    frames = [each.value for each in app.dataframe if {*columns} <= {*each.value.columns}]
-    [found] = [each.rows for each in links] + [each.to_dict("records") for each in frames]
-    return [{name: None if row[name] != row[name] else row[name] for name in columns} for row in found]
+    return [{name: row[name] for name in columns} for row in shown.table(app, *columns).rows]
 
 
 def test_overview(
@@ -159,14 +157,14 @@ def test_tools(
     recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
 ) -> None:
     app = open_app(recorded.url, "tools", **LONG_AGO)
-    rows = table(app, "tool", "calls", "errors", "rate", "cancelled", "denied")
+    rows = table(app, "tool", "calls", "errors", "error_rate", "cancelled", "denied")
     assert {row["tool"] for row in rows} == {one["tool"] for one in of(events, operation="tool") if "tool" in one}
     for row in rows:
         mine = of(events, operation="tool", tool=row["tool"])
         seen = outcomes(mine)
         assert row == {
             "tool": row["tool"], "calls": len(mine), "errors": seen["error"], "cancelled": seen["cancelled"],
-            "denied": seen["denied"], "rate": words.rate_of(*rate(mine, silent)),
+            "denied": seen["denied"], "error_rate": words.rate_of(*rate(mine, silent)),
         }  # fmt: skip
 
 
@@ -210,7 +208,7 @@ def test_errors(recorded: RunningCollector, events: list[Event], open_app: Calla
 
 def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
     rows = table(
-        open_app(recorded.url, "sessions", rows="200", **LONG_AGO),
+        open_app(recorded.url, "sessions", **LONG_AGO),
         "session", "service", "calls", "errors", "worst_streak", "lasting", "not_known_yet",
     )  # fmt: skip
     by_session: dict[Any, list[Event]] = {}

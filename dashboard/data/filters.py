@@ -39,6 +39,7 @@ CHOICES: Mapping[str, frozenset[str]] = {
 NUMBERS = frozenset({"fingerprint", "status_code"})
 VIEW_KEYS = (
     "by", "sort", "page", "rows", "limit", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
+    "rule",
 )  # fmt: skip
 OF_TABLE = ("sort", "page", "rows")  # what the link says of a page's main table; of others as `name.sort`
 
@@ -224,6 +225,11 @@ class Filters:
     def moving(self) -> bool:
         """Whether the range ends now, so that refreshing shows something new."""
         return not self.end
+
+
+def of_table(name: str, key: str) -> str:
+    """The name in the link of one of `OF_TABLE` for the table of this name; a page's main table has none."""
+    return f"{name}.{key}" if name else key
 
 
 def parse(query: Mapping[str, str]) -> Filters:

@@ -25,23 +25,20 @@ NO_TOOL = {"model": "model request", "agent": "the agent itself"}
 
 
 def tree(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows per class as a tree: a row for each domain, category and class, indented, largest first on every level."""
+    """Rows per class as a tree: one for each domain, category and class, with its depth; largest first at each."""
     total = rows["errors"].sum() or 1
     rows = rows.with_columns(pl.col(LEVELS).fill_null("unknown"))
     levels = []
     for depth in range(len(LEVELS)):
         keys = LEVELS[: depth + 1]
         level = rows.group_by(keys).agg(pl.col("errors").sum())
-        indent = "\u2003" * depth
-        levels.append(
-            level.with_columns(name=indent + pl.col(keys[-1]), dimension=pl.lit(keys[-1]), value=pl.col(keys[-1]))
-        )
+        levels.append(level.with_columns(name=pl.col(keys[-1]), dimension=pl.lit(keys[-1]), depth=pl.lit(depth)))
     whole = pl.concat(levels, how="diagonal")
     for depth in range(len(LEVELS)):
         whole = whole.with_columns(pl.col("errors").max().over(LEVELS[: depth + 1]).alias(f"rank{depth}"))
     order = [column for depth, name in enumerate(LEVELS) for column in (f"rank{depth}", name)]
     whole = whole.sort(order, descending=[True, False] * len(LEVELS), nulls_last=False)
-    return whole.select("name", "errors", (pl.col("errors") / total).alias("share"), "dimension", "value")
+    return whole.select("name", "errors", (pl.col("errors") / total).alias("share"), "dimension", "depth")
 
 
 def lengths(rows: pl.DataFrame) -> pl.DataFrame:

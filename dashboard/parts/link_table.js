@@ -2,13 +2,24 @@
 const SVG = "http://www.w3.org/2000/svg"
 const BASE = window.__streamlit?.BACKEND_BASE_URL ?? document.baseURI
 const END = 6 // characters of a cut name that stay visible
-const drawn = new WeakMap() // what each place shows, as JSON
+const HELD = 8000 // ms for which rows stay where they are under a pointer that has moved
+const drawn = new WeakMap() // what each place shows: all of it as JSON, and of which view it is
+let moved = 0
+
+addEventListener("pointermove", () => { moved = Date.now() }, { passive: true })
 
 export default function ({ data, parentElement }) {
   const place = parentElement.querySelector(".link-table")
-  const said = JSON.stringify(data)
-  if (drawn.get(place) === said) return
-  drawn.set(place, said)
+  const before = drawn.get(place)
+  const now = { said: JSON.stringify(data), view: data.view }
+  if (before?.said === now.said) return
+  place.onpointerleave = () => draw(place, data, now)
+  if (before?.view !== data.view || !place.matches(":hover") || Date.now() - moved > HELD) draw(place, data, now)
+}
+
+function draw(place, data, now) {
+  drawn.set(place, now)
+  place.onpointerleave = null
   const focus = place.contains(document.activeElement) ? document.activeElement.href : null
   const left = place.firstElementChild?.scrollLeft ?? 0
   place.replaceChildren(scroller(data), ...(data.foot ? [foot(data)] : []))
@@ -88,6 +99,7 @@ function line({ to, cells }, columns) {
 
 function content(cell, column) {
   const parts = cell.text ? [words(cell.text, column)] : []
+  if (cell.depth) parts[0].style.marginInlineStart = `${cell.depth}em`
   if (cell.tone) parts[0].style.color = cell.tone
   if (cell.quiet) parts[0].classList.add("quiet")
   if (cell.share !== undefined) parts.push(bar(cell.share, column.colour))

@@ -7,7 +7,7 @@ A view says which columns it has and where a row leads, and `table` does the res
                      to=lambda row: components.address(page, "tool", tool=row["tool"]))
 
 Sort, page and rows a page are in the address: `sort`, `page`, `rows` for a page's main table, `name.sort` and so on for
-one with a name; `open_page` is told of them by `view=link_table.keys("name", …)`. Where the API answers with the first
+one with a name; `open_page` is told of them by `tables=("", "name")`. Where the API answers with the first
 of many rows, ask it with `sort=order(…)`, so that the order is of all rows. Text of agents needs no escaping here.
 """
 
@@ -22,7 +22,7 @@ import streamlit as st
 
 from dashboard import menu
 from dashboard.data import frames
-from dashboard.data.filters import OF_TABLE
+from dashboard.data.filters import of_table
 from dashboard.page import Page, ignored
 from dashboard.parts import share as sharing
 from dashboard.parts import words
@@ -43,7 +43,8 @@ class Column:
     """One column: its heading, what kind of values it has, and how they are shown.
 
     `by`: the column that its heading sorts by, `""` for none. `most`: characters that are shown of a text. `ends`: a
-    text that is cut keeps its end. `fills`: it takes the room that others leave. `said`: the column with its words.
+    text that is cut keeps its end. `fills`: it takes the room that others leave. `said`: the column with its
+    words. `indent`: the column with its depth.
     """
 
     label: str
@@ -54,6 +55,7 @@ class Column:
     ends: bool = False
     fills: bool = False
     said: str = ""
+    indent: str = ""
     colour: str = ""
     tones: Mapping[str, str] | None = None  # colours of values
     form: Callable[[Any], Any] = str
@@ -107,14 +109,14 @@ def strip(page: Page, column: str = "last 60 calls") -> Column:
     return Column(column, "bars", "ok is low, cancelled, denied or unknown half, error full height", "", form=drawn)
 
 
-def trend(label: str, page: Page) -> Column:
+def trend(label: str, page: Page, *, by: str = "") -> Column:
     """A column of counts over time as small bars, each row on its own scale."""
 
     def drawn(counts: list[float]) -> dict[str, Any]:
         top = max(counts, default=0) or 1
         return {"bars": [count / top for count in counts], "title": f"at most {top:,.0f} in one part"}
 
-    return Column(label, "bars", "The range in 24 equal parts.", "", colour=page.palette.outcome["error"], form=drawn)
+    return Column(label, "bars", "The range in 24 equal parts.", by, colour=page.palette.outcome["error"], form=drawn)
 
 
 def with_rate_words(rows: pl.DataFrame) -> pl.DataFrame:
@@ -125,14 +127,9 @@ def with_rate_words(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def keys(*names: str) -> dict[str, None]:
-    """What the link may say of these tables of a page, `""` for its main one; see `open_page`."""
-    return {_key(name, key): None for name in names for key in OF_TABLE}
-
-
 def order(page: Page, columns: Mapping[str, Column], usual: str = "", *, name: str = "") -> str:
     """How a table is sorted, as the API has it: by the heading that the link names, else `usual`."""
-    asked = page.filters.state(_key(name, "sort"))
+    asked = page.filters.state(of_table(name, "sort"))
     return asked if asked.removeprefix("-") in {_by(key, column) for key, column in columns.items()} - {""} else usual
 
 
@@ -143,9 +140,9 @@ def table(page: Page, rows: pl.DataFrame, columns: Mapping[str, Column], *, name
         name: tells the tables of a page apart in its address; its main table has none.
         how: see `content`.
     """
-    asked = page.filters.state(_key(name, "sort"))
+    asked = page.filters.state(of_table(name, "sort"))
     if asked not in {"", order(page, columns, name=name)}:
-        ignored(f"{_key(name, 'sort')}={asked}")
+        ignored(f"{of_table(name, 'sort')}={asked}")
     _component()(key=f"table-{page.name}-{name}", data=content(page, rows, columns, name=name, **how))
 
 
@@ -170,6 +167,7 @@ def content(
     columns, shown = _fitting(page, columns, shown, wide)
     return {
         "caption": caption,
+        "view": sharing.address(menu.address(page.name), page.filters),
         "columns": [_heading(page, key, column, name, sorted_by) for key, column in columns.items()],
         "rows": [
             {"to": to(row) if to else "", "cells": [_cell(row, key, column) for key, column in columns.items()]}
@@ -184,10 +182,6 @@ def _component() -> Any:
     js, css = (_HERE.with_suffix(ending).read_text(encoding="utf-8") for ending in (".js", ".css"))
     html = '<div class="link-table"></div>'
     return st.components.v2.component("misstep.link_table", html=html, css=css, js=js, isolate_styles=False)
-
-
-def _key(name: str, key: str) -> str:
-    return f"{name}.{key}" if name else key
 
 
 def _by(key: str, column: Column) -> str:
@@ -207,14 +201,14 @@ def _heading(page: Page, key: str, column: Column, name: str, sorted_by: str) ->
         if by == first.removeprefix("-"):
             said["sorted"] = "descending" if first[0] == "-" else "ascending"
         down = first != f"-{by}" if by == first.removeprefix("-") else column.kind != "text"
-        turned = {_key(name, "sort"): f"-{by}" if down else by, _key(name, "page"): ""}
+        turned = {of_table(name, "sort"): f"-{by}" if down else by, of_table(name, "page"): ""}
         said["to"] = _address(page, turned)
     return said
 
 
 def _part(page: Page, rows: pl.DataFrame, name: str, rows_shown: int, cut: bool) -> tuple[pl.DataFrame, dict[str, Any]]:
     """The rows of the page that the link asks for, and the line below the table with links to others."""
-    per_page, at = (page.filters.state(_key(name, key)) for key in ("rows", "page"))
+    per_page, at = (page.filters.state(of_table(name, key)) for key in ("rows", "page"))
     size = min(max(int(per_page[:4]), 1), MOST_ROWS) if per_page.isdecimal() else rows_shown
     last = max(-(-rows.height // size), 1)
     number = min(max(int(at[:6]), 1), last) if at.isdecimal() else 1
@@ -223,12 +217,12 @@ def _part(page: Page, rows: pl.DataFrame, name: str, rows_shown: int, cut: bool)
     said = f"{these} of {'the first ' if cut else ''}{rows.height:,}"
     turns = {"← Previous": number - 1, "Next →": number + 1}
     links = [
-        {"label": label, "to": _address(page, {_key(name, "page"): str(turn) if turn > 1 else ""})}
+        {"label": label, "to": _address(page, {of_table(name, "page"): str(turn) if turn > 1 else ""})}
         for label, turn in turns.items()
         if 1 <= turn <= last
     ]
     if rows.height > size and size < MOST_ROWS:
-        more = {_key(name, "rows"): str(MOST_ROWS), _key(name, "page"): ""}
+        more = {of_table(name, "rows"): str(MOST_ROWS), of_table(name, "page"): ""}
         links.append({"label": f"{MOST_ROWS} a page", "to": _address(page, more)})
     return rows.slice(first, size), {"said": said, "links": links}
 
@@ -262,4 +256,6 @@ def _cell(row: Mapping[str, Any], key: str, column: Column) -> str | dict[str, A
     if isinstance(shown, dict):
         return shown
     said = words.line(shown, MOST_TEXT)
-    return {"text": said, "tone": column.tones[value]} if column.tones and value in column.tones else said
+    tone = (column.tones or {}).get(value)
+    more = ({"tone": tone} if tone else {}) | ({"depth": row[column.indent]} if column.indent else {})
+    return {"text": said} | more if more else said

@@ -8,13 +8,14 @@ from urllib.parse import parse_qsl
 import polars as pl
 import streamlit as st
 
+from dashboard import menu
 from dashboard.charts import charts, colours
 from dashboard.data import client, frames
 from dashboard.data.client import Problem
-from dashboard.data.filters import NO_VALUE
+from dashboard.data.filters import NO_VALUE, parse
 from dashboard.menu import TITLES
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, sentences, tables, words
+from dashboard.parts import components, link_table, sentences, share, words
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
@@ -102,24 +103,23 @@ def _each(page: Page, alerts: pl.DataFrame, key: str) -> None:
     more = alerts.slice(SHOWN)
     if more.is_empty():
         return
-    st.markdown(f"And {words.count(more.height)} more; select one to see its evidence or to silence it.")
+    st.markdown(f"And {words.count(more.height)} more.")
     listed = more.with_columns(
         pl.Series("about", [about(text) for text in more["labels"]]),
         pl.Series("compared", [_compared(row) for row in more.iter_rows(named=True)]),
     )
     columns = {
-        "state": tables.text("state", 65),
-        "rule": tables.text("rule", 160),
-        "about": tables.text("about"),
-        "compared": tables.text("value", 130),
-        "since": tables.when("since", page),
-        "summary": tables.text("summary", "large"),
+        "rule": link_table.name("rule", 28),
+        "state": link_table.text("state", 10, tones=page.palette.alert),
+        "about": link_table.text("about", 36),
+        "compared": link_table.text("value", 24, by=""),
+        "since": link_table.when("since", page),
+        "summary": link_table.text("summary", fills=True),
     }
-    text = f"{words.plural(more.height, 'more alert')}."
-    picked = tables.table(page, listed, columns, key=f"alerts-{key}", alt_text=text,
-                          select=True, wide=("since", "summary"))  # fmt: skip
-    if picked:
-        _alert(page, picked)
+    link_table.table(
+        page, listed, columns, name=key, caption=f"{words.plural(more.height, 'more alert')}.", to=_address(page),
+        wide=("since", "summary"),
+    )  # fmt: skip
 
 
 def _compared(row: Mapping[str, Any]) -> str:
@@ -136,12 +136,23 @@ def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | Non
     return ""
 
 
-def _evidence(page: Page, row: Mapping[str, Any]) -> None:
-    """A link to the page with what the alert is about, the one that receivers get."""
+def _evidence(row: Mapping[str, Any], page: Page) -> tuple[str, dict[str, str]] | None:
+    """The page with what the alert is about, the one that receivers get, and its parameters."""
     name, _, query = (row.get("evidence") or "").partition("?")
-    if name in TITLES:
-        asked = dict(parse_qsl(query, keep_blank_values=True)) | dict(page.filters.carried().view)
-        st.page_link(f"views/{name}.py", label="Open evidence →", query_params=asked)
+    if name not in TITLES:
+        return None
+    return name, dict(parse_qsl(query, keep_blank_values=True)) | dict(page.filters.carried().view)
+
+
+def _address(page: Page) -> link_table.To:
+    """Where rows of alerts lead: to their evidence, or to their rule."""
+
+    def to(row: dict[str, Any]) -> str:
+        if found := _evidence(row, page):
+            return share.address(menu.address(found[0]), parse(found[1]))
+        return components.address(page, "alerts", rule=row["rule"])
+
+    return to
 
 
 def _silence(page: Page, row: Mapping[str, Any]) -> None:
@@ -185,7 +196,8 @@ def _alert(page: Page, row: Mapping[str, Any]) -> None:
         with st.container(gap=None):
             st.markdown(title)
             st.caption(f"{words.plain(row.get('summary'), 300)} \u2002 {' · '.join(facts)}")
-        _evidence(page, row)
+        if found := _evidence(row, page):
+            st.page_link(f"views/{found[0]}.py", label="Open evidence →", query_params=found[1])
         if row["state"] != "resolved":
             _silence(page, row)
 
@@ -212,15 +224,17 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
         listed = rows.head(LISTED)
         listed = listed.with_columns(pl.Series("about", [about(text) for text in listed["labels"]]))
         columns = {
-            "fired": tables.when("fired", page),
-            "resolved": tables.when("resolved", page),
-            "rule": tables.text("rule"),
-            "about": tables.text("about"),
-            "severity": tables.text("severity", "small"),
-            "summary": tables.text("summary", "large"),
+            "rule": link_table.name("rule", 28),
+            "fired": link_table.when("fired", page),
+            "resolved": link_table.when("resolved", page),
+            "about": link_table.text("about", 36),
+            "severity": link_table.text("severity", 10),
+            "summary": link_table.text("summary", fills=True),
         }
-        tables.table(page, listed, columns, key="history", alt_text=f"{fired}.",
-                     wide=("resolved", "severity", "summary"))  # fmt: skip
+        link_table.table(
+            page, listed, columns, name="history", usual="-fired", caption=f"{fired}.", to=_address(page),
+            wide=("resolved", "severity", "summary"),
+        )  # fmt: skip
 
 
 def _receivers(page: Page, rows: pl.DataFrame) -> None:
@@ -358,19 +372,22 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         pl.Series("condition_text", [sentences.fires_at(row) for row in rules.iter_rows(named=True)], dtype=pl.String),
     )
     columns = {
-        "name": tables.text("rule", 190),
-        "state": tables.text("state", "small"),
-        "measure": tables.text("measure"),
-        "value_text": tables.text("value now", 130),
-        "condition_text": tables.text("fires at", 220),
-        "window": tables.text("window", "small"),
-        "severity": tables.text("severity", "small"),
+        "name": link_table.name("rule", 32),
+        "state": link_table.text("state", 10, tones=page.palette.alert),
+        "measure": link_table.text("measure", 20),
+        "value_text": link_table.text("value now", 20, by=""),
+        "condition_text": link_table.text("fires at", 36, by=""),
+        "window": link_table.text("window", 10, by="window_s"),
+        "severity": link_table.text("severity", 10),
     }
     for said in sentences.failed_rules(rules):
         st.error(said)
-    text = f"{words.plural(rows.height, 'rule')}."
-    picked = tables.table(page, rows, columns, key="rules", alt_text=text, select=True, wide=("measure", "severity"))
-    rule = picked or rows.row(0, named=True)
+    link_table.table(
+        page, rows, columns, name="rules", caption=f"{words.plural(rows.height, 'rule')}.",
+        to=lambda row: components.address(page, "alerts", rule=row["name"]), wide=("measure", "severity"),
+    )  # fmt: skip
+    named = rows.filter(pl.col("name") == page.filters.state("rule"))
+    rule = (named if named.height else rows).row(0, named=True)
     st.markdown(f"**{words.plain(rule['name'])}** over time")
     span = {"from": page.filters.start, **({"to": page.filters.end} if page.filters.end else {})}
     answer = page.ask_all(client.path("rules", rule["name"], "samples"), span, max_age=10.0)
@@ -385,7 +402,10 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
     components.chart(picture, "samples", f"Value of {rule['name']} over time.")
 
 
-page = open_page("alerts", "Alerts", "What is burning, and would this rule have been right?", bar="range")
+page = open_page(
+    "alerts", "Alerts", "What is burning, and would this rule have been right?", bar="range",
+    view={"rule": None}, tables=("loud", "quiet", "history", "rules"),
+)  # fmt: skip
 refreshing(body, page)
 with components.part("Would this rule have been right?"):
     known = page.collector.ask("rules", max_age=10.0).rows

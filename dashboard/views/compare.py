@@ -14,7 +14,7 @@ from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.data.filters import NO_VALUE, OWN, escaped, rfc3339, unescaped
 from dashboard.page import Page, ignored, open_page, refreshing
-from dashboard.parts import components, filter_bar, sentences, tables, words
+from dashboard.parts import components, filter_bar, link_table, sentences, words
 
 WAYS: Mapping[str, str] = {
     "version": "service_version", "model": "model", "agent": "agent", "service": "service",
@@ -181,28 +181,23 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
         only=only.otherwise(pl.lit("")),
     )
     columns = {
-        "error_class": tables.text("class", 175),
-        "a_part": tables.number(
-            "A" if page.narrow else f"A: {words.clip(sides[0], 24)}", width=50 if page.narrow else "small"
-        ),
-        "b_part": tables.number(
-            "B" if page.narrow else f"B: {words.clip(sides[1], 24)}", width=50 if page.narrow else "small"
-        ),
-        "only": tables.text("", 90),
-        "sentence": tables.text(title, 340 if page.narrow else "large"),
+        "error_class": link_table.text("class", 30),
+        "a_part": link_table.number("A" if page.narrow else f"A: {words.clip(sides[0], 24)}"),
+        "b_part": link_table.number("B" if page.narrow else f"B: {words.clip(sides[1], 24)}"),
+        "only": link_table.text("", 10, by=""),
+        "sentence": link_table.text(title, fills=True, by=""),
     }
-    text = f"Errors by class; first: {shown['error_class'][0]}."
-    picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,
-                          wide=("only",))  # fmt: skip
-    if picked:
-        filters = page.filters.set(asked["dimension"], sides) if "dimension" in asked else page.filters
-        filters = filters.set("service", [unescaped(asked["service"])]) if "service" in asked else filters
-        components.link(replace(page, filters=filters), "errors", f"{words.plain(picked['error_class'])} in Errors →",
-                        error_class=picked["error_class"])  # fmt: skip
+    filters = page.filters.set(asked["dimension"], sides) if "dimension" in asked else page.filters
+    filters = filters.set("service", [unescaped(asked["service"])]) if "service" in asked else filters
+    both = replace(page, filters=filters)
+    link_table.table(
+        page, shown, columns, name="classes", caption=f"Errors by class; first: {shown['error_class'][0]}.",
+        to=lambda row: components.address(both, "errors", error_class=row["error_class"]), wide=("only",),
+    )  # fmt: skip
 
 
 page = open_page(
     "compare", "Compare", "Did this version, model, agent or period make it worse?",
-    view={"by": WAYS, "a": None, "b": None},
+    view={"by": WAYS, "a": None, "b": None}, tables=("classes",),
 )  # fmt: skip
 refreshing(body, page)

@@ -12,12 +12,12 @@ from dashboard.data import client, frames, taxonomy
 from dashboard.data.client import Answer, Problem, path
 from dashboard.data.filters import EVER, Filters, escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, sentences, tables, words
+from dashboard.parts import components, link_table, sentences, words
 from dashboard.parts.card import event_card
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": client.MOST}
-VALUES, SESSIONS, MESSAGES = 5, 8, 60
+VALUES, SESSIONS, MESSAGES = 5, 200, 60
 OF_SESSIONS = {"by": "session,service", "session": "!", "sort": "-calls", "limit": str(SESSIONS)}  # `!`: not without
 CLASSES_S = 600.0  # they change only when the collector is restarted
 
@@ -206,22 +206,19 @@ def _sessions(page: Page) -> None:
     named = ",".join(map(escaped, mine["session"]))
     whole = page.ask("sessions", session=named, fingerprint=None, limit=client.MOST).pick("session", "service", "strip")
     shown = mine.join(whole, on=["session", "service"], how="left", nulls_equal=True, maintain_order="left")
-    shown = shown.with_columns(frames.strips(shown))
     columns = {
-        "session": tables.text("session", 180 if page.narrow else 300),
-        "service": tables.text("service", 150),
-        "calls": tables.number("of this group"),
-        "first_seen": tables.when("first of them", page),
-        "strip": tables.strip(),
+        "session": link_table.name("session", 36),
+        "service": link_table.name("service", 20),
+        "calls": link_table.number("of this group"),
+        "first_seen": link_table.when("first of them", page),
+        "strip": link_table.strip(page),
     }
-    picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True,
-                          wide=("service", "first_seen"))  # fmt: skip
-    if answer.cut:
-        components.link(page, "sessions", "All its sessions →", fingerprint=page.filters.only("fingerprint"))
-    first = picked or mine.row(0, named=True)
-    about = {"session": first["session"], "service": first["service"]}
-    components.link(page, "session", f"Open {words.plain(first['session'], 60)} →", **about)
+    link_table.table(
+        page, shown, columns, name="sessions", usual="-calls", caption="Sessions with this error.", cut=answer.cut,
+        to=lambda row: components.address(page, "session", session=row["session"], service=row["service"]),
+        wide=("service", "first_seen"), rows_shown=8,
+    )  # fmt: skip
 
 
-page = open_page("group", "Group", "What is this error, and what do I do about it?")
+page = open_page("group", "Group", "What is this error, and what do I do about it?", tables=("sessions",))
 refreshing(body, page)

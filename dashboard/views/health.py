@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, sentences, tables, words
+from dashboard.parts import components, link_table, sentences, words
 from dashboard.parts.components import Figure
 
 EVENTS = (
@@ -37,7 +37,8 @@ def body(page: Page) -> None:
             told = {f"{why}: {words.DROPPED[why]}" if why in words.DROPPED else why: dropped[why] for why in dropped}
             _counts(page, told, "reason", "records")
         with components.part("Events by source", SINCE):
-            _counts(page, components.as_json(said.get("sources")) or {}, "source", "events")
+            _counts(page, components.as_json(said.get("sources")) or {}, "source", "events",
+                    lambda row: components.address(page, "live", source=row["source"]))  # fmt: skip
     with right:
         with components.part("Secrets and personal data cut, by rule", SINCE):
             _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
@@ -101,22 +102,29 @@ def _errors(page: Page, errors: list[dict[str, Any]]) -> None:
         schema_overrides={"time": pl.Datetime("us", "UTC")},
     )
     told = [name for name in rows.columns[1:] if any(rows[name])]
-    columns = {"time": tables.when("time", page)} | {name: tables.text(name) for name in told}
-    tables.table(page, rows, columns, key="health-errors", alt_text=f"The last error: {rows['what'][0]}.")
+    columns = {"time": link_table.when("time", page)}
+    columns |= {name: link_table.text(name, fills=name == told[-1]) for name in told}
+    link_table.table(page, rows, columns, name="errors", caption=f"The last error: {rows['what'][0]}.")
 
 
-def _counts(page: Page, counts: Mapping[str, float], name: str, unit: str) -> None:
+def _counts(
+    page: Page, counts: Mapping[str, float], name: str, unit: str, to: link_table.To | None = None
+) -> None:
     if not counts:
         components.quiet("None.")
         return
     rows = pl.DataFrame({name: list(counts), unit: [float(number) for number in counts.values()]}).sort(
         unit, descending=True
     )
-    columns = {name: tables.text(name), unit: tables.number(unit)}
-    tables.table(page, rows, columns, key=f"health-{name}", alt_text=f"Most by {name}: {rows[name][0]}.")
+    columns = {name: link_table.text(name, fills=True), unit: link_table.number(unit)}
+    link_table.table(
+        page, rows, columns, name=name, usual=f"-{unit}", caption=f"Most by {name}: {rows[name][0]}.", to=to,
+        rows_shown=12,
+    )  # fmt: skip
 
 
-page = open_page("health", "Health", "Has anything been lost?", bar="none")
+TABLES = ("errors", "reason", "source", "rule", "why", "fate")
+page = open_page("health", "Health", "Has anything been lost?", bar="none", tables=TABLES)
 with components.part():
     about = page.collector.ask("health", max_age=5.0).first()
     version, schema = words.plain(str(about.get("version") or "?")), words.count(about.get("schema_version"))

@@ -1,68 +1,76 @@
 """Live: what is happening right now?"""
 
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
 from dashboard.data import frames
+from dashboard.data.client import path
 from dashboard.data.filters import Condition
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, filter_bar, share, tables, words
+from dashboard.parts import components, filter_bar, link_table, share, words
 from dashboard.parts.card import event_card
 
 NEWEST = 200
 EVERY_S = 2.0
 COLUMNS = (
     "time", "outcome", "tool", "error_class", "service", "session", "message", "event_id", "operation", "fingerprint",
-    "params", "suggestion", "duration_ms", "attribution", "classified_by", "attempt", "redactions", "target",
-    "trace_id",
 )  # fmt: skip
 
 
 def body(page: Page) -> None:
-    """The newest events; while one is selected, the table does not change, and a line says how many wait."""
+    """The event of the link in full, and the newest events."""
+    if event := page.filters.state("event"):
+        with components.part():
+            event_card(page, page.ask_all(path("events", event)).first())
     with components.part():
-        rows, waiting = _tail(page)
+        rows = _tail(page)
         if rows.is_empty():
             components.nothing(page, "events")
             return
-        age = words.age(rows["time"].max(), page.now, page.zone)  # type: ignore[arg-type]
-        with st.container(horizontal=True, vertical_alignment="center"):
-            components.quiet(f"{words.plural(rows.height, 'event')}, the newest {age}. Select one to see it in full.")
-            if waiting:
-                st.button(f"{waiting} new, show", key="live-show", on_click=_let_go)
-        # In narrow windows, one column has both outcome and class.
-        name, title = ("result", "outcome") if page.narrow else ("error_class", "class")
-        columns = {
-            "time": tables.when("time", page, day=not page.narrow),
-            "outcome": tables.text("outcome", 80),
-            "shown_tool": tables.text("tool", 130),
-            name: tables.text(title, 175),
-            "service": tables.text("service", 120),
-            "session": tables.text("session", 130),
-            "message": tables.text("message", 240 if page.narrow else 265),
-        }
-        shown = rows.with_columns(
-            shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
-            result=pl.coalesce("error_class", "outcome"),
-        )
-        picked = tables.table(
-            page,
-            shown,
-            columns,
-            key=_table(page),
-            alt_text="The newest events.",
-            select=True,
-            rows_shown=20,
+        newest: datetime | None = rows["time"].max()  # type: ignore[assignment]
+        components.quiet(f"{words.plural(rows.height, 'event')}, the newest {words.age(newest, page.now, page.zone)}.")
+        link_table.table(
+            page, _in_words(rows), _columns(page), caption="The newest events.", to=lambda row: _address(page, row),
             wide=("outcome", "service", "session"),
-        )
-        if picked:
-            event_card(page, picked)
+        )  # fmt: skip
 
 
-def _tail(page: Page) -> tuple[pl.DataFrame, int]:
-    """The newest events, including those that came since, and how many of these are not shown."""
+def _in_words(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(
+        shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
+        result=pl.coalesce("error_class", "outcome"),
+    )
+
+
+def _columns(page: Page) -> dict[str, link_table.Column]:
+    # In narrow windows, one column has both outcome and class.
+    name, title = ("result", "outcome") if page.narrow else ("error_class", "class")
+    return {
+        "time": link_table.when("time", page, day=not page.narrow),
+        "outcome": link_table.text("outcome", 10, tones=page.palette.outcome),
+        "shown_tool": link_table.name("tool", 24),
+        name: link_table.text(title, 28),
+        "service": link_table.name("service", 18),
+        "session": link_table.name("session", 18),
+        "message": link_table.text("message", fills=True),
+    }
+
+
+def _address(page: Page, row: dict[str, Any]) -> str:
+    """Where an event is told in full: in its session, in its group, or here."""
+    if row["session"]:
+        about = {"session": row["session"], "service": row["service"], "event": row["event_id"]}
+        return components.address(page, "session", **about)
+    if row["fingerprint"]:
+        return components.address(page, "group", fingerprint=row["fingerprint"])
+    return components.address(page, "live", event=row["event_id"])
+
+
+def _tail(page: Page) -> pl.DataFrame:
+    """The newest events, including those that came since."""
     asked = page.filters.api()
     tail: dict[str, Any] = st.session_state.setdefault("live-tail", {})
     if tail.get("asked") != asked:
@@ -78,18 +86,7 @@ def _tail(page: Page) -> tuple[pl.DataFrame, int]:
             tail["rows"] = joined.sort("time", descending=True).head(NEWEST)
         tail["after"] = answer.rest["after"]
     rows: pl.DataFrame = tail["rows"]
-    held = tables.held(page, _table(page))
-    waiting = rows.join(held, on="event_id", how="anti").height if held is not None else 0
-    return rows, waiting
-
-
-def _table(page: Page) -> str:
-    return f"live-{st.session_state.get('live-turn', 0)}"
-
-
-def _let_go() -> None:
-    """Shows the waiting events, in a new table without a selection."""
-    st.session_state["live-turn"] = st.session_state.get("live-turn", 0) + 1
+    return rows
 
 
 def _errors_only() -> None:
@@ -100,7 +97,7 @@ def _pause() -> None:
     filter_bar.go(filter_bar.from_link().showing(refresh="0" if st.session_state["live-pause"] else ""))
 
 
-page = open_page("live", "Live", "What is happening right now?")
+page = open_page("live", "Live", "What is happening right now?", view={"event": None}, tables=("",))
 with st.container(horizontal=True):
     st.toggle("Pause", **filter_bar.bind("live-pause", page.filters.state("refresh") == "0", _pause, label="visible"))
     only = page.filters.on("outcome") == Condition("outcome", ("error",))

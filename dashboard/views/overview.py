@@ -12,7 +12,7 @@ from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.data.filters import escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import change_list, components, filter_bar, headline, sentences, tables, words
+from dashboard.parts import change_list, components, filter_bar, headline, link_table, sentences, words
 
 ROWS = 6
 FRESH = ("new", "regressed")
@@ -86,7 +86,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
     deploys = frames.deploys(versions(), page.span[0], step, VERSIONS)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step,
-        rates=None if page.filters.of_failures else page.drawn(tables.with_rate_words(totals)), before=before,
+        rates=None if page.filters.of_failures else page.drawn(link_table.with_rate_words(totals)), before=before,
         deploys=page.drawn(deploys), narrow=page.narrow, small=page.small,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")

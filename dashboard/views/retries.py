@@ -1,6 +1,8 @@
 """Retries: does trying again help, and does the agent know?"""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -8,8 +10,9 @@ import polars as pl
 from dashboard.charts import attempts, charts, proportions
 from dashboard.data import frames
 from dashboard.data.client import MOST
+from dashboard.data.filters import rfc3339
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, sentences, tables, words
+from dashboard.parts import components, link_table, sentences, words
 from dashboard.parts.components import Figure
 
 STORM = "At least ten errors of one class within a minute of each other."
@@ -173,20 +176,24 @@ def _storms(page: Page) -> None:
     ]
     shown = rows.with_columns(pl.Series("now", said), pl.Series("waits", waits))
     columns = {
-        "started": tables.when("started", page),
-        "now": tables.text("state", 240),
-        "error_class": tables.text("class", 170),
-        "sessions": tables.number("sessions"),
-        "calls": tables.number("calls"),
-        "most_in_a_minute": tables.number("most a minute", width=100),
-        "waits": tables.text("Retry-After honoured", 140),
+        "error_class": link_table.text("class", 28),
+        "now": link_table.text("state", 36, by="started"),
+        "started": link_table.when("started", page),
+        "sessions": link_table.number("sessions"),
+        "calls": link_table.number("calls"),
+        "most_in_a_minute": link_table.number("most a minute"),
+        "waits": link_table.text("Retry-After honoured", 20, by="told_to_wait"),
     }
-    text = f"Latest storm: {rows['error_class'][0]}, {said[0]}."
-    picked = tables.table(page, shown, columns, key="storms", alt_text=text, select=True, rows_shown=8,
-                          wide=("started", "most_in_a_minute", "waits"))  # fmt: skip
-    chosen = picked or rows.row(0, named=True)
-    label = f"{words.plain(chosen['error_class'])} in Errors →"
-    components.link(page, "errors", label, error_class=chosen["error_class"])
+
+    def during(row: dict[str, Any]) -> str:
+        span = (rfc3339(row["started"]), rfc3339(row["ended"] + timedelta(seconds=1)))
+        storm = replace(page, filters=page.filters.between(*span))
+        return components.address(storm, "errors", error_class=row["error_class"])
+
+    link_table.table(
+        page, shown, columns, name="storms", caption=f"Latest storm: {rows['error_class'][0]}, {said[0]}.", to=during,
+        wide=("started", "most_in_a_minute", "waits"), rows_shown=8,
+    )  # fmt: skip
 
 
 def _costs(page: Page) -> None:
@@ -230,25 +237,23 @@ def _table(page: Page) -> None:
         frames.rates(rows, "observed", "recovery_rate", "rated"),
     )
     columns = {
-        "error_class": tables.text("class", 167),
-        "said_words": tables.text("said", 100, words.HELP["retryable, declared"]),
-        "observed": tables.text("observed recovery", 115, help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 200, words.HELP["said and seen"]),
-        "disagreement": tables.number("against", "Errors that contradict what was said.", width=55),
-        "errors": tables.number("errors", width=50),
-        "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=50),
-        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=55),
-        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=95),
-        "identical_retries": tables.number("identical", width=65),
-        "again": tables.text("median time", 85),
+        "error_class": link_table.text("class", 26),
+        "said_words": link_table.text("said", 14, words.HELP["retryable, declared"]),
+        "observed": link_table.text("observed recovery", 16, words.HELP["retryable, observed"], by="recovery_rate"),
+        "finding": link_table.text("finding", 34, words.HELP["said and seen"]),
+        "disagreement": link_table.number("against", "Errors that contradict what was said."),
+        "errors": link_table.number("errors"),
+        "retried": link_table.number("again", "Those that were tried again within 30 minutes."),
+        "lasting": link_table.number("lasting", words.HELP["lasting errors"]),
+        "not_known_yet": link_table.number("not known yet", words.HELP["lasting errors"]),
+        "identical_retries": link_table.number("identical"),
+        "again": link_table.text("median time", 10, by="median_seconds"),
     }
-    picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
-                          wide=("said_words", "errors", "retried", "disagreement",
-                                "identical_retries", "again"))  # fmt: skip
-    if picked:
-        components.link(
-            page, "errors", f"{words.plain(picked['error_class'])} in Errors →", error_class=picked["error_class"]
-        )
+    link_table.table(
+        page, shown, columns, name="classes", caption="Recovery by class.",
+        to=lambda row: components.address(page, "errors", error_class=row["error_class"]),
+        wide=("said_words", "errors", "retried", "disagreement", "identical_retries", "again"),
+    )  # fmt: skip
 
 
 def _tools(page: Page) -> None:
@@ -264,5 +269,7 @@ def _tools(page: Page) -> None:
         components.link(page, "tools", "All tools →")
 
 
-page = open_page("retries", "Retries", "Does trying again help, and does the agent know?")
+page = open_page(
+    "retries", "Retries", "Does trying again help, and does the agent know?", tables=("storms", "classes")
+)
 refreshing(body, page)

@@ -57,5 +57,5 @@ def _columns(page: Page) -> dict[str, Any]:
     }
 
 
-page = open_page("sessions", "Sessions", "Which runs went badly?", view=link_table.keys(""))
+page = open_page("sessions", "Sessions", "Which runs went badly?", tables=("",))
 refreshing(body, page)

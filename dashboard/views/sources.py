@@ -1,14 +1,17 @@
 """Sources: who sends, and what do they not tell us?"""
 
+from typing import Any
+
 import polars as pl
 import streamlit as st
 
 from dashboard.data import frames, taxonomy
 from dashboard.data.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, tables, words
+from dashboard.parts import components, link_table, words
 
 SILENT_S = 3600
+REPORTS = "A source that reports only failures has no error rate and no recovery."
 SENDERS, NAMED = 20, 5  # rows in the table, names in a sentence
 NO_TOOL_DATA = "seen, no tool data"
 # Whether a sender that can report successes has sent nothing but errors, and enough of them not to be chance.
@@ -91,33 +94,33 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         .then(pl.lit("only failed calls"))
         .otherwise(pl.lit("all calls")),
     )
-    sampled = any(shown["sampling"])
     columns = {
-        "source": tables.text("source", 95),
         # Without the column of its source, a sender that names no service would have no name.
-        **({"sender": tables.text("sender", 180)} if page.narrow else {"service": tables.text("service", 125)}),
-        "events": tables.number("events", width=55),
-        **({} if sampled else {"errors": tables.number("errors", width=55)}),  # they stand in "unclassified", too
-        "seen": tables.text("last seen", 90),
-        "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
-        "reports": tables.text("reports", 90, "A source that reports only failures has no error rate and no recovery."),
+        **({"sender": link_table.name("sender", 24)} if page.narrow else {"source": link_table.name("source", 18)}),
+        "service": link_table.name("service", 20),
+        "events": link_table.number("events"),
+        "errors": link_table.number("errors"),
+        "seen": link_table.text("last seen", 16, by="last_seen"),
+        "unclassified": link_table.text("unclassified", 16, words.HELP["unclassified"], by="unclassified_rate"),
+        "reports": link_table.text("reports", 18, REPORTS),
     }
-    if sampled:
-        columns["sampling"] = tables.text("sampled", 66, "How much was kept on the way here.")
+    if any(shown["sampling"]):
+        columns["sampling"] = link_table.text("sampled", 10, "How much was kept on the way here.", by="kept")
     columns |= {
-        f"tells {fact}": tables.text(
-            fact, 18 + 13 * len(fact) // 2, f"Whether it tells the {fact}: ✓ nearly always, ~ at times, – never."
+        f"tells {fact}": link_table.text(
+            fact, 3, f"Whether it tells the {fact}: ✓ nearly always, ~ at times, – never.", by=""
         )
         for fact in FACTS
     }
-    text = f"{words.plural(rows.height, 'sender')}."
-    picked = tables.table(page, shown, columns, key="sources", alt_text=text, select=True, rows_shown=SENDERS,
-                          wide=("source", "errors", "unclassified", "reports", "sampling", "tells order",
-                                "tells retryable"))  # fmt: skip
+
+    def its_errors(row: dict[str, Any]) -> str:
+        return components.address(page, "errors", source=row["source"] or "", service=row["service"] or "")
+
+    link_table.table(
+        page, shown, columns, caption=f"{words.plural(rows.height, 'sender')}.", to=its_errors, rows_shown=SENDERS,
+        wide=("service", "errors", "unclassified", "reports", "sampling", "tells order", "tells retryable"),
+    )  # fmt: skip
     components.quiet("What a sender tells: ✓ nearly always, ~ at times, – never.")
-    if picked:
-        label = f"Errors of {words.plain(picked['service'] or picked['source'], 60)} →"
-        components.link(page, "errors", label, source=picked["source"] or "", service=picked["service"] or "")
 
 
 def _marks(rows: pl.DataFrame) -> list[pl.Series]:
@@ -238,7 +241,7 @@ def _unclassified(page: Page) -> None:
                 st.text(sample or "The agent tells no message.")
                 st.code(row, language="toml", wrap_lines=True)
     if answer.cut:
-        components.link(page, "errors", "All errors without a class →", error_class="UnknownError", sort="events")
+        components.link(page, "errors", "All errors without a class →", error_class="UnknownError", sort="-events")
     if rows.is_empty():
         components.quiet("Every error has a class.")
     else:
@@ -247,5 +250,5 @@ def _unclassified(page: Page) -> None:
         )
 
 
-page = open_page("sources", "Sources", "Who sends, and what do they not tell us?")
+page = open_page("sources", "Sources", "Who sends, and what do they not tell us?", tables=("",))
 refreshing(body, page)

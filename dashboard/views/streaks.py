@@ -8,7 +8,7 @@ from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.data.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, sentences, tables, words
+from dashboard.parts import components, link_table, sentences, words
 from dashboard.parts.session_story import KINDS, SCOPES
 
 LONGEST = 10
@@ -111,18 +111,21 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         return
     mine = rows.sort("interrupted", descending=True)
     columns = {
-        by: tables.text(by, 160),
-        "sessions": tables.number(
+        by: link_table.name(by, 30),
+        "sessions": link_table.number(
             "sessions", f"Only where one would have been stopped. A session with more than one {by} stands in each row."
         ),
-        "interrupted": tables.number("stopped"),
-        "again": tables.text("recovered" if page.small else "recovered by themselves", 170),
-        "not_known_yet": tables.number("not known yet", "Sessions in which such a streak is still open.", width=110),
-        "mistakes_saved": tables.number("failed calls saved", width=130),
+        "interrupted": link_table.number("stopped"),
+        "again": link_table.text("recovered" if page.small else "recovered by themselves", 20, by="recovery_rate"),
+        "not_known_yet": link_table.number("not known yet", "Sessions in which such a streak is still open."),
+        "mistakes_saved": link_table.number("failed calls saved"),
     }
     shown = mine.with_columns(frames.rates(mine, "again", "recovery_rate", "rated"), pl.col(by).fill_null(NO_VALUE))
-    tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.",
-                 wide=("sessions",))  # fmt: skip
+    link_table.table(
+        page, shown, columns, name="limits", usual="-interrupted", caption=f"A limit of {limit} by {by}.",
+        to=lambda row: components.address(page, "streaks", **{by: "" if row[by] == NO_VALUE else row[by]}),
+        wide=("sessions",), rows_shown=12,
+    )  # fmt: skip
 
 
 def _agents(page: Page, kind: str) -> None:
@@ -138,16 +141,17 @@ def _agents(page: Page, kind: str) -> None:
         frames.rates(rows, "same", "agreement", "compared").replace("no rate", words.NONE),
     )
     columns = {
-        "source": tables.text("agent", 130),
-        "signal": tables.text("it says", 170),
-        "signals": tables.number("times"),
-        "same": tables.text("the same number", 150),
-        "higher": tables.number("it counts more"),
-        "lower": tables.number("it counts less"),
+        "source": link_table.name("agent", 20),
+        "signal": link_table.text("it says", 24),
+        "signals": link_table.number("times"),
+        "same": link_table.text("the same number", 20, by="agreement"),
+        "higher": link_table.number("it counts more"),
+        "lower": link_table.number("it counts less"),
     }
-    text = f"{words.plural(rows.height, 'kind')} of signals of agents."
-    tables.table(page, shown, columns, key="agreement", alt_text=text,
-                 wide=("higher", "lower"))  # fmt: skip
+    link_table.table(
+        page, shown, columns, name="agreement", caption=f"{words.plural(rows.height, 'kind')} of signals of agents.",
+        to=lambda row: components.address(page, "streaks", source=row["source"]), wide=("higher", "lower"),
+    )  # fmt: skip
     for source, signal, whys in rows.select("source", "signal", "whys").iter_rows():
         for why in whys if isinstance(whys, list) else ():
             if why in words.WHY:
@@ -191,6 +195,6 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
 
 page = open_page(
     "streaks", "Streaks", "How long do agents keep failing, and where should they stop?",
-    view={"scope": SCOPES, "kind": KINDS, "limit": [*map(str, LIMITS)], "by": BY},
+    view={"scope": SCOPES, "kind": KINDS, "limit": [*map(str, LIMITS)], "by": BY}, tables=("limits", "agreement"),
 )  # fmt: skip
 refreshing(body, page)

@@ -6,7 +6,7 @@ import streamlit as st
 from dashboard.charts import charts, proportions
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, tables, words
+from dashboard.parts import components, link_table, words
 from dashboard.parts.components import Figure
 
 RATES = 24  # buckets; with more, each would have too few calls for a rate
@@ -109,7 +109,7 @@ def _models(page: Page) -> None:
         components.quiet("Neither these calls nor the sessions that they are in tell a model.")
         return
     picture = proportions.dots(
-        tables.with_rate_words(rows).with_columns(label=pl.col("rate")),
+        link_table.with_rate_words(rows).with_columns(label=pl.col("rate")),
         page.palette,
         "model",
         "error_rate",
@@ -129,15 +129,15 @@ def _classes(page: Page) -> None:
         return
     rows = rows.with_columns(share=pl.col("errors") / rows["errors"].sum())
     columns = {
-        "error_class": tables.text("class"),
-        "errors": tables.number("errors"),
-        "share": tables.share("share of errors"),
+        "error_class": link_table.text("class", 36),
+        "errors": link_table.number("errors"),
+        "share": link_table.share("share of errors", by="errors"),
     }
-    text = f"Most errors are {rows['error_class'][0]}."
-    if picked := tables.table(page, rows, columns, key="tool-classes", alt_text=text, select=True):
-        name = picked["error_class"]
-        components.link(page, "errors", f"{words.plain(name)} in Errors →", error_class=name,
-                        tool=page.filters.only("tool"))  # fmt: skip
+    tool = page.filters.only("tool")
+    link_table.table(
+        page, rows, columns, name="classes", usual="-errors", caption=f"Most errors are {rows['error_class'][0]}.",
+        to=lambda row: components.address(page, "errors", error_class=row["error_class"], tool=tool), rows_shown=12,
+    )  # fmt: skip
 
 
 def _groups(page: Page) -> None:
@@ -150,7 +150,7 @@ def _groups(page: Page) -> None:
     if rows.is_empty():
         components.quiet("No group of errors.")
     elif answer.cut:
-        components.link(page, "errors", "All groups →", tool=page.filters.only("tool"), sort="events")
+        components.link(page, "errors", "All groups →", tool=page.filters.only("tool"), sort="-events")
 
 
 def _targets(page: Page) -> None:
@@ -180,5 +180,5 @@ def _streaks(page: Page) -> None:
     components.quiet(f"{which}Only this tool counts: calls of other tools neither lengthen such a streak nor end it.")
 
 
-page = open_page("tool", "Tool", "Why does it fail, for whom, and since when?")
+page = open_page("tool", "Tool", "Why does it fail, for whom, and since when?", tables=("classes",))
 refreshing(body, page)

@@ -1,18 +1,16 @@
 """Tools: which tool should we fix first?"""
 
-from typing import Any
 
 import polars as pl
-import streamlit as st
 
 from dashboard.charts import proportions
 from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, tables, words
+from dashboard.parts import components, link_table, words
 
 COUNTED = ("calls", "ok", "errors", "cancelled", "denied", "unknown", "rated")
-TOP_TOOLS, TOP_CLASSES, LABELS, RATES, SERVERS = 20, 15, 8, 12, 50
+TOP_TOOLS, TOP_CLASSES, LABELS, RATES = 20, 15, 8, 12
 
 
 def body(page: Page) -> None:
@@ -48,44 +46,38 @@ def tools(page: Page) -> pl.DataFrame:
     counts = ("lasting", "not_known_yet")
     lasting = page.ask("retries", by="tool", operation="tool", limit=MOST).pick("tool", *counts)
     rows = rows.join(lasting, on="tool", how="left").with_columns(pl.col(*counts).fill_null(0))
-    return tables.with_rate_words(rows).sort(
+    return link_table.with_rate_words(rows).sort(
         "uncertain", *counts, "errors", descending=[False, True, True, True], nulls_last=True
     )
 
 
 def _table(page: Page, rows: pl.DataFrame) -> None:
     columns = {
-        "tool": tables.text("tool", 180),
-        "calls": tables.number("calls", width=60),
-        "errors": tables.number("errors", width=60),
+        "tool": link_table.name("tool", 32),
+        "calls": link_table.number("calls"),
+        "errors": link_table.number("errors"),
         **_rate_columns(page),
-        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=60),
-        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=95),
-        "cancelled": tables.number("cancelled"),
-        "denied": tables.number("denied", width=60),
-        **({"unknown": tables.number("unknown", words.HELP["unknown"])} if rows["unknown"].sum() else {}),
-        "p50": tables.text("p50", "small"),
-        "p95": tables.text("p95", "small"),
+        "lasting": link_table.number("lasting", words.HELP["lasting errors"]),
+        "not_known_yet": link_table.number("not known yet", words.HELP["lasting errors"]),
+        "cancelled": link_table.number("cancelled"),
+        "denied": link_table.number("denied"),
+        **({"unknown": link_table.number("unknown", words.HELP["unknown"])} if rows["unknown"].sum() else {}),
+        "p50": link_table.text("p50", 10, by="p50_ms"),
+        "p95": link_table.text("p95", 10, by="p95_ms"),
     }
     times = [pl.Series(name[:3], [words.duration(ms) for ms in rows[name]]) for name in ("p50_ms", "p95_ms")]
     worst = rows.row(0, named=True)
-    text = f"First: {worst['tool']}, {words.lasting(*(worst[name] for name in components.LASTING))}."
-    picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
-                          wide=("error_rate", "cancelled", "denied", "unknown", "p50",
-                                "p95"))  # fmt: skip
-    if picked:
-        components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
-    elif not worst["errors"]:
-        components.quiet("No tool failed. Select a row to open its page.")
-    else:
-        components.link(page, "tool", f"Worst: {words.plain(worst['tool'], 60)} →", tool=worst["tool"])
+    link_table.table(
+        page, rows.with_columns(times), columns,
+        caption=f"Tools. First: {worst['tool']}, {words.lasting(*(worst[name] for name in components.LASTING))}.",
+        to=lambda row: components.address(page, "tool", tool=row["tool"]),
+        wide=("cancelled", "denied", "unknown", "p50", "p95"),
+    )  # fmt: skip
 
 
-def _rate_columns(page: Page) -> dict[str, Any]:
+def _rate_columns(page: Page) -> dict[str, link_table.Column]:
     """None where only failures match: all rates would be 100 %."""
-    if page.filters.of_failures:
-        return {}
-    return {"rate": tables.rate(), "error_rate": tables.share("", colour=page.palette.outcome["error"])}
+    return {} if page.filters.of_failures else {"error_rate": link_table.rate(page)}
 
 
 def _scatter(page: Page, rows: pl.DataFrame) -> None:
@@ -182,32 +174,27 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
 
 
 def _servers(page: Page) -> None:
-    answer = page.ask("breakdown", by="mcp_server,tool", operation="tool", mcp_server="!", limit=MOST)
-    rows = answer.pick("mcp_server", "tool", "calls", "errors", "error_rate", "rated").drop_nulls("mcp_server")
+    asked = {"operation": "tool", "mcp_server": "!", "limit": MOST}
+    asking = page.later("breakdown", by="mcp_server,tool", **asked)
+    answer = page.ask("breakdown", by="mcp_server", sort="-errors", **asked)
+    rows = answer.pick("mcp_server", "calls", "errors", "error_rate", "rated").drop_nulls("mcp_server")
+    tools = asking().pick("mcp_server", "tool").group_by("mcp_server").agg(tools=pl.col("tool").n_unique())
     if rows.is_empty():
         components.quiet("No call went to an MCP server.")
         return
     columns = {
-        "tool": tables.text("tool", 220),
-        "calls": tables.number("calls"),
-        "errors": tables.number("errors"),
+        "mcp_server": link_table.name("server", 40),
+        "tools": link_table.number("tools"),
+        "calls": link_table.number("calls"),
+        "errors": link_table.number("errors"),
         **_rate_columns(page),
     }
-    rows = tables.with_rate_words(rows).sort("errors", descending=True)
-    sums = page.ask("breakdown", by="mcp_server", operation="tool", mcp_server="!", limit=MOST)
-    facts = sums.pick("mcp_server", "calls", "error_rate", "rated").drop_nulls("mcp_server")
-    for place, (server, calls, rate, rated) in enumerate(facts.head(SERVERS).iter_rows()):
-        failed = "" if page.filters.of_failures else f" · {words.rate_of(rate, rated)} failed"
-        label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')}{failed}"
-        with st.expander(label, expanded=place == 0, key=f"server-{place}"):
-            mine = rows.filter(pl.col("mcp_server") == server)
-            text = f"{words.plural(mine.height, 'tool')}."
-            tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=text,
-                         wide=("error_rate",))  # fmt: skip
-            components.link(page, "errors", f"Errors of {words.plain(server, 60)} →", mcp_server=server)
-    if facts.height > SERVERS:
-        components.quiet(f"The first {SERVERS} of {words.plural(facts.height, 'server')}.")
+    shown = link_table.with_rate_words(rows.join(tools, on="mcp_server", how="left", maintain_order="left"))
+    link_table.table(
+        page, shown, columns, name="servers", usual="-errors", caption="MCP servers.",
+        to=lambda row: components.address(page, "tools", mcp_server=row["mcp_server"]),
+    )  # fmt: skip
 
 
-page = open_page("tools", "Tools", "Which tool should we fix first?")
+page = open_page("tools", "Tools", "Which tool should we fix first?", tables=("", "servers"))
 refreshing(body, page)
