@@ -41,15 +41,14 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stApp] [data-testid=stCaptionContainer] code {color: inherit}
 [data-testid=stElementContainer][data-stale=true] {transition: opacity 0s 1s}
 [data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}
-<<<<<<< HEAD
+@media (max-width: 1600px) {
+  [data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 2.5rem}
+  [data-testid=stApp] .st-key-search {right: 2.5rem}
+}
 @media (max-width: %dpx) {
   [data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}
   [data-testid=stApp] .st-key-search {right: 1.5rem}
 }
-=======
-@media (max-width: 1600px) {[data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 2.5rem}}
-@media (max-width: %dpx) {[data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}}
->>>>>>> 8184e46 (Every table of the pages is of links; what was selected before is opened by a click)
 </style>"""
 INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
 PAGE = INDEX.replace("<head>", WHERE % (WIDTH, "|".join(menu.TITLES), NARROW_PX), 1)
