@@ -25,9 +25,9 @@ from dashboard.page import NARROW_PX, WIDTH
 # page, whatever prefix a proxy adds. The cookie tells the server the window's width: narrow ones get fewer columns.
 # The style limits the width, since longer lines are hard to read; puts the search box beside the title, above
 # Streamlit's own bar; aligns links with their headings and wraps them; greys what is out of date at once after a
-# second, since a browser that fades it draws the page sixty times a second while the new answers come in; outlines what
-# has the keyboard focus, since a grey background alone is hard to see; and gives small grey text a contrast of at least
-# 4.5:1.
+# second, since a browser that fades it draws the page sixty times a second while the new answers come in; shows YAML
+# that is edited in the font of code; outlines what has the keyboard focus, since a grey background alone is hard to
+# see; and gives small grey text a contrast of at least 4.5:1.
 WHERE = """<head><script>
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
 window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
@@ -39,6 +39,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
 [data-testid=stApp] [data-testid=stCaptionContainer] {opacity: 0.66}
 [data-testid=stApp] [data-testid=stCaptionContainer] code {color: inherit}
+[class*=st-key-yaml] textarea {font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace}
 [data-testid=stElementContainer][data-stale=true] {transition: opacity 0s 1s}
 [data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}
 @media (max-width: 1600px) {

@@ -161,14 +161,15 @@ def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer
 
 
 @st.cache_resource(show_spinner=False)
-def _collector(url: str, token: str) -> Collector:
-    return Collector(url, token)
+def _collector(url: str, token: str, alerts_token: str) -> Collector:
+    return Collector(url, token, alerts_token)
 
 
 def collector() -> Collector:
-    """The one collector of this process: at MISSTEP_COLLECTOR_URL, asked with MISSTEP_QUERY_TOKEN."""
+    """The one collector of this process: at MISSTEP_COLLECTOR_URL, with the tokens that ask it and change its rules."""
     url = os.environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
-    return _collector(url, os.environ.get("MISSTEP_QUERY_TOKEN", "").strip())
+    tokens = (os.environ.get(f"MISSTEP_{name}_TOKEN", "").strip() for name in ("QUERY", "ALERTS"))
+    return _collector(url, *tokens)
 
 
 def open_page(

@@ -245,6 +245,18 @@ def test_an_error_is_joined_with_its_retry() -> None:
     assert [row["again"] for row in made["datasets"][joined["data"]["name"]]] == [2]
 
 
+def test_each_label_set_of_a_rule_has_a_labelled_line() -> None:
+    names = [f"service s{number}" for number in range(9)]
+    rows = pl.DataFrame({"time": [START] * 9, "value": [float(number) for number in range(9)], "labels": names})
+    fired = pl.DataFrame({"start": [START], "end": [START]})
+    made = spec(charts.value_over_time(rows, colours.LIGHT, SPAN, 3, "count", fired=fired))
+    shade, lines, rule = made["layer"]
+    assert (shade["mark"]["type"], rule["mark"]["type"]) == ("rect", "rule")
+    assert lines["encoding"]["color"]["scale"]["domain"] == [*names[:2:-1], "3 more"]
+    one = spec(charts.value_over_time(rows.head(1), colours.LIGHT, SPAN, 3, "count"))["layer"][0]
+    assert one["encoding"]["color"]["legend"] is None
+
+
 def test_a_share_is_written_as_on_the_pages() -> None:
     made = spec(CASES["rates"](colours.LIGHT))
     assert words.rate(0.5) == f"50.0{made['config']['locale']['number']['percent']}"

@@ -3,16 +3,16 @@
 import json
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import polars as pl
 import pytest
 import yaml
 
+from collector.alerts.rulefile import parse_rules
+from collector.alerts.rules import Receiver
 from dashboard.data import client, frames
-from dashboard.parts import change_list, components, sentences, share
+from dashboard.parts import change_list, components, rule_words, sentences, share
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -498,11 +498,45 @@ def test_the_most_different_message_is_found() -> None:
     assert frames.most_different(pl.Series(["not found: a", "not found: b", "XYZ 12"])) == 2
 
 
+GROUP = {"fingerprint": "18446744073709551615", "error_class": 'Odd"Error{{x}}', "tool": "apply: {% diff %}\n"}
+
+
 def test_a_rule_from_a_group_is_a_valid_rule() -> None:
-    said = yaml.safe_load(sentences.rule('Odd"Error', "apply: diff"))
-    schema = json.loads((Path(__file__).parents[1] / "schemas/rules.schema.json").read_text())
-    jsonschema.validate(said, schema)
-    assert said["rules"][0]["where"] == {"error_class": 'Odd"Error', "tool": "apply: diff"}
+    name = rule_words.name_for(GROUP, ["odd-error-x-apply-diff", "odd-error-x-apply-diff-2"])
+    rule = rule_words.for_group(GROUP, name=name, window="1h", threshold=3, notify=["team"])
+    [read] = parse_rules(rule_words.as_file(rule) + "\n", elsewhere=(Receiver("team", "team", ""),)).rules
+    assert (read.name, read.condition.number, read.where) == (
+        "odd-error-x-apply-diff-3", 3, {"fingerprint": GROUP["fingerprint"]},
+    )  # fmt: skip
+    assert read.summary == 'Odd"Error x of apply: diff: {{ value | number }} errors within 1 h'
+    assert rule_words.watches({"where": json.dumps(read.where)}, GROUP["fingerprint"])
+    assert not rule_words.watches({"where": '{"tool": "x"}'}, GROUP["fingerprint"])
+    assert not rule_words.watches({"where": None}, GROUP["fingerprint"])
+
+
+@pytest.mark.parametrize("error_class", ["", "-", "é", "X" * 200, "a b/c", "HTTP2Error"])
+def test_every_group_gets_a_name_that_a_rule_may_have(error_class: str) -> None:
+    name = rule_words.name_for({"error_class": error_class}, ())
+    assert (
+        parse_rules(rule_words.as_file({"name": name, "measure": "errors", "condition": "> 1"})).rules[0].name == name
+    )
+
+
+def test_the_text_of_a_rule_is_tried_as_a_file() -> None:
+    text = "# ours\nname: a\nmeasure: errors\ncondition: '> 1'\ndescription: |\n  x\n"
+    [rule] = parse_rules(rule_words.file_of(text)).rules
+    assert (rule.name, rule.description, rule_words.name_in(text)) == ("a", "x\n", "a")
+    assert rule_words.name_in("measure: errors") == ""
+
+
+def test_what_a_rule_would_have_done_is_told_with_its_times() -> None:
+    firing = {"fired": "2026-11-21T10:00:00Z", "resolved": "2026-11-21T11:00:00Z", "seconds": 3600.0}
+    told = {"fired": 4, "pages": 2}
+    said = rule_words.fired(told, [firing, {**firing, "resolved": None}, firing, firing], ["10:00", "11:00", "12:00"])
+    assert said.startswith("It would have fired **4 times** (2 pages): 10:00 for 1")
+    assert "11:00 and until now" in said
+    assert said.endswith(" and 1 time more.")
+    assert rule_words.fired({"fired": 0}, [], []) == "It would **not have fired**."
 
 
 def test_rows_are_files() -> None:
@@ -524,28 +558,9 @@ def test_a_question_is_asked_again_by_curl_without_the_token() -> None:
     assert share.curl("http://c:1", share.ApiQuery("health", ())).endswith("'http://c:1/api/v1/health'")
 
 
-def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:
-    row = {
-        "name": "r", "measure": "error_rate", "where": '{"tool":"t"}', "by": ["model"], "window_s": 900.0, "for_s": 0.0,
-        "condition": "> 0.3", "recover": "", "min_calls": 20.0, "severity": "warning", "summary": "", "notify": [],
-        "lateness_s": 0.0, "labels": "{}", "description": "", "inhibits": [],
-    }  # fmt: skip
-    said = yaml.safe_load(sentences.rule_file(row))
-    jsonschema.validate(said, json.loads((Path(__file__).parents[1] / "schemas/rules.schema.json").read_text()))
-    assert said["rules"] == [
-        {"name": "r", "measure": "error_rate", "where": {"tool": "t"}, "by": ["model"], "condition": "> 0.3",
-         "min_calls": 20, "severity": "warning", "notify": [], "window": "15m"}
-    ]  # fmt: skip
-
-
-def test_a_rule_that_is_tried_is_copied_whole_but_tried_without_the_rules_that_it_names() -> None:
-    whole = {
-        "name": "r", "measure": "errors", "condition": "> 1", "severity": "critical", "labels": {"team": "x"},
-        "summary": "s", "description": "look", "notify": ["team"], "window": "1h", "lateness": "5m", "inhibits": ["q"],
-    }  # fmt: skip
-    row = {**whole, "labels": '{"team":"x"}', "where": "{}", "window_s": 3600.0, "lateness_s": 300.0}
-    text = sentences.rule_file(row)
-    assert yaml.safe_load(text) == {"rules": [whole]}
+def test_a_rule_is_tried_without_the_rules_that_it_names() -> None:
+    whole = {"name": "r", "measure": "errors", "condition": "> 1", "labels": {"team": "x"}, "inhibits": ["q"]}
+    text = yaml.safe_dump({"rules": [whole]})
     del whole["inhibits"]
     assert yaml.safe_load(sentences.alone(text)) == {"rules": [whole]}
     for other in ("rules: [", "- 1", "rules: [1]", "rules: []  # none"):

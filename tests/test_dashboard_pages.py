@@ -21,6 +21,7 @@ import httpx
 import polars as pl
 import pytest
 import streamlit as st
+import yaml
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox
 
@@ -31,11 +32,11 @@ from dashboard.data.client import Answer, Collector
 from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
 from dashboard.page import WIDTH, Page, same_clock, same_clocks
-from dashboard.parts import components, sentences, words
+from dashboard.parts import components, rule_words, sentences, words
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.shown import table, tables
-from tests.traffic import two_versions
+from tests.traffic import rule_file, two_versions
 
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
@@ -91,7 +92,7 @@ def check(app: AppTest, title: str) -> None:
 
 
 # Lists that are whole without a limit: of few rows, or ten thousand by default.
-WHOLE = {"health", "classes", "rules", "samples", "timeseries"}
+WHOLE = {"health", "classes", "rules", "samples", "timeseries", "receivers"}
 
 
 @pytest.mark.parametrize("page", ["overview", *PAGES])
@@ -939,7 +940,7 @@ def test_what_is_shown_while_the_collector_is_away_is_as_old_as_the_oldest_answe
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "rules.yaml").write_text(sentences.rule("ContentNotFoundError", "apply_diff"))
+    (tmp_path / "rules.yaml").write_text(rule_file())
     running = start_collector(RULES=str(tmp_path / "rules.yaml"))
     wait_until(lambda: running.get("/api/v1/rules")["rows"][0]["evaluated"], 40)
     app = open_app(running.url, "alerts", tz="UTC")
@@ -1041,7 +1042,7 @@ def test_an_error_of_the_collector_has_its_cause_and_the_readers_time(
     start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
 ) -> None:
     webhook = f'{{webhook: "http://127.0.0.1:{free_port()}/"}}'
-    rules = f"{sentences.rule('ContentNotFoundError', 'apply_diff')}\nreceivers: {{team: {webhook}}}\n"
+    rules = f"{rule_file()}receivers: {{team: {webhook}}}\n"
     (tmp_path / "rules.yaml").write_text(rules.replace("15m", "2d"))
     running = start_collector(RULES=str(tmp_path / "rules.yaml"))
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
@@ -1262,7 +1263,7 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
 ) -> None:
     rules = tmp_path / "rules.yaml"
-    rules.write_text(f"{sentences.rule('ContentNotFoundError', 'apply_diff')}\n".replace("15m", "2d"))
+    rules.write_text(rule_file("2d"))
     running = start_collector(RULES=str(rules))
     running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC))))
     wait_until(lambda: running.get("/api/v1/alerts")["rows"], 40)
@@ -1294,13 +1295,15 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     assert metric(open_app(running.url), "Alerts") == "0 firing"
     next(button for button in app.button if button.label == "End").click().run()
     assert running.get("/api/v1/silences")["rows"] == []
-    next(toggle for toggle in app.toggle if toggle.label.startswith("Try a rule")).set_value(True).run()
+    next(toggle for toggle in app.toggle if toggle.label.startswith("Try content-not-found")).set_value(True).run()
     check(app, "Alerts")
-    [text] = [each.value for each in app.text_area]
-    yaml = {"Content-Type": "application/yaml"}
-    asked: Any = {"params": {"from": "-7d", "step": "5m"}, "headers": yaml, "timeout": 30}
-    tried = httpx.post(f"{running.url}/api/v1/rules/backtest", content=text, **asked).json()["rows"]
-    assert sentences.backtest(tried[0]) in [each.value for each in app.markdown]
+    text = str(app.text_area[0].value)
+    typed = {"Content-Type": "application/yaml"}
+    asked: Any = {"params": {"from": "-7d", "step": "5m"}, "headers": typed, "timeout": 30}
+    tried = httpx.post(f"{running.url}/api/v1/rules/backtest", content=rule_words.file_of(text), **asked).json()["rows"]
+    fired, pages = words.plural(tried[0]["fired"], "time"), words.plural(tried[0]["pages"], "page")
+    told = f"It would have fired **{fired}** ({pages}): "
+    assert any(each.value.startswith(told) for each in app.markdown)
     rules.unlink()
     wait_until(lambda: running.get("/api/v1/alerts")["mistakes"], 40)
     assert any("what was read from it stays in force" in each.value for each in open_app(running.url, "alerts").error)
@@ -1342,6 +1345,51 @@ def test_every_one_of_many_alerts_is_counted_and_can_be_found(
     assert len(ends) == 105
 
 
+def test_a_group_becomes_an_alert_with_two_clicks(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
+) -> None:
+    rules = tmp_path / "alerts.yaml"
+    mine = "# Ours.\nreceivers:\n  team: {webhook: 'http://127.0.0.1:1/hook'}  # the on-call\n" + rule_file()
+    rules.write_text(mine)
+    running = start_collector(RULES=str(rules))
+    assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
+    group = running.kept_up().get("/api/v1/groups", **RANGE, sort="-events", limit=1)["rows"][0]
+    app = open_app(running.url, "group", fingerprint=group["fingerprint"], from_="-7d")
+    next(button for button in app.button if button.label == "Alert me").click().run()
+    check(app, "Group")
+    assert any("would have fired **" in each.value or "not have fired" in each.value for each in app.markdown)
+    threshold = next(each for each in app.number_input if each.label == "More than this many errors")
+    rule = rule_words.for_group(group, name="one", window="1h", threshold=0, notify=["team"])
+    asked: Any = {"params": {"from": "-7d", "step": "5m"}, "headers": {"Content-Type": "application/yaml"}}
+    found = httpx.post(f"{running.url}/api/v1/rules/suggest", content=rule_words.as_file(rule), timeout=30, **asked)
+    assert threshold.value == found.json()["rows"][0]["suggested"]["threshold"]
+    assert [each.value for each in app.multiselect] == [["team"]]
+    threshold.set_value(2).run()
+    next(button for button in app.button if button.label == "Save the rule").click().run()
+    check(app, "Group")
+    written = rules.read_text()
+    assert written.startswith(mine)
+    name = rule_words.name_for(group, ["content-not-found"])
+    assert yaml.safe_load(written)["rules"][1] == {**rule, "name": name, "condition": "> 2"}
+    assert any(each.proto.label.startswith(f"Alert: **{words.plain(name)}**") for each in app.get("page_link"))
+    assert name in [row["name"] for row in running.get("/api/v1/rules")["rows"]]
+
+    app = open_app(running.url, "alerts", rule=name)
+    check(app, "Alerts")
+    [text] = app.text_area
+    text.set_value(str(text.value).replace("> 2", "> oops")).run()
+    assert any("write a comparison" in said.replace("\\", "") for said in captions(app))
+    next(button for button in app.button if button.label == "Save").click().run()
+    assert ["field 'condition'" in each.value.replace("\\", "") for each in app.error] == [True]
+    assert rules.read_text() == written
+    next(each for each in app.text_area).set_value(str(text.value).replace("> oops", "> 3")).run()
+    next(button for button in app.button if button.label == "Save").click().run()
+    assert rules.read_text() == written.replace("'> 2'", "'> 3'")
+    next(button for button in app.button if button.label == "Remove it").click().run()
+    assert rules.read_text() == mine
+    assert running.get("/api/v1/rules")["rows"][-1]["name"] == "content-not-found"
+
+
 def test_moving_the_threshold_of_a_tried_rule_asks_about_the_same_week(
     start_collector: Callable[..., RunningCollector],
     open_app: Callable[..., AppTest],
@@ -1349,7 +1397,7 @@ def test_moving_the_threshold_of_a_tried_rule_asks_about_the_same_week(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rules = tmp_path / "rules.yaml"
-    rules.write_text(sentences.rule("ContentNotFoundError", "apply_diff"))
+    rules.write_text(rule_file())
     running = start_collector(RULES=str(rules))
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
     asked: list[dict[str, str]] = []
@@ -1361,13 +1409,13 @@ def test_moving_the_threshold_of_a_tried_rule_asks_about_the_same_week(
 
     monkeypatch.setattr(Collector, "try_rules", noted)
     app = open_app(running.url, "alerts")
-    next(toggle for toggle in app.toggle if toggle.label.startswith("Try a rule")).set_value(True).run()
+    next(toggle for toggle in app.toggle if toggle.label.startswith("Try content-not-found")).set_value(True).run()
     for number in (1.0, 1000.0):
-        next(each for each in app.number_input if each.label == "Threshold").set_value(number).run()
+        next(each for each in app.number_input if each.label == "Another threshold").set_value(number).run()
         check(app, "Alerts")
-    assert [params.pop("threshold", "") for params in asked] == ["", "", "1", "", "1000"]
+    assert [params.pop("threshold", "") for params in asked] == ["", "1", "1000"]
     assert all(params == asked[0] for params in asked)
-    assert any("would have fired 0 times" in each.value for each in app.markdown)
+    assert any("would **not have fired**" in each.value for each in app.markdown)
 
 
 @pytest.fixture(scope="module")

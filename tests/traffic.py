@@ -36,3 +36,14 @@ def storm(now: datetime) -> list[dict[str, str]]:
         refused | {"service": "x", "session": f"s{n % 4}", "time": (start + timedelta(seconds=1.2 * n)).isoformat()}
         for n in range(40)
     ]
+
+
+def rule_file(window: str = "15m") -> str:
+    """A rule file with one rule, which watches a class of errors of one tool of `two_versions`."""
+    return f"""rules:
+  - name: content-not-found
+    measure: errors
+    where: {{error_class: ContentNotFoundError, tool: apply_diff}}
+    window: {window}
+    condition: "> 10"
+"""

@@ -296,7 +296,8 @@ def _evidence(rule: Rule, alert: Alert, own: Mapping[str, str]) -> str:
     if own.get("session"):
         page, query = "session", {name: own[name] for name in ("session", "service") if name in own}
     else:
-        page = PAGES.get(rule.measure, "errors")
+        group = str(rule.where.get("fingerprint", ""))
+        page = PAGES.get(rule.measure, "group" if group.isdecimal() else "errors")
         if page == "tools":  # which lists nothing but calls of tools
             of_tools = rule.where.get("operation") in ("tool", ["tool"]) or rule.where.get("tool")
             page = "tool" if own.get("tool") else "tools" if of_tools else "errors"

@@ -72,11 +72,14 @@ def where(test: str, value: str | float) -> dict[str, Any]:
     return {"test": test, "value": value}
 
 
-def colour(field: str, colours: dict[str, str], legend: bool = True, columns: int = 0, offset: int = 6) -> alt.Color:
+def colour(
+    field: str, colours: dict[str, str], legend: bool = True, columns: int = 0, offset: int = 6, px: int = 200
+) -> alt.Color:
+    """A channel of named colours, with a legend above the chart whose names are cut to so many pixels."""
     domain = list(colours)
     columns = columns or (len(domain) if len(domain) <= 5 else 4)
     key = alt.Legend(
-        title=None, orient="top", symbolType="square", symbolStrokeWidth=0, labelLimit=200, columns=columns, padding=0,
+        title=None, orient="top", symbolType="square", symbolStrokeWidth=0, labelLimit=px, columns=columns, padding=0,
         offset=offset,
     )  # fmt: skip
     scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])

@@ -16,6 +16,7 @@ from dashboard.charts.colours import Palette, slot
 from dashboard.data import frames
 from dashboard.parts import words
 
+LINES, LINE_LABEL = 6, 60  # label sets of a rule with a colour of their own; characters of their names
 AT, STRIP_HEIGHT = Tooltip("time:T", format="%d %b %H:%M"), 90
 # Marks of a logarithmic axis of durations: two at least between any two neighbouring powers of ten.
 TIMES_MS: Mapping[float, str] = {
@@ -180,37 +181,58 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
     return alt.layer(lines)
 
 
-def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None, unit: str) -> Picture:
-    """A rule's measure as steps, with its threshold. `frame`: time, value, labels.
+def value_over_time(
+    frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None, unit: str, *,
+    fired: pl.DataFrame | None = None, small: bool = False,
+) -> Picture:  # fmt: skip
+    """A rule's measure as steps, one labelled line for each label set, with its threshold.
 
-    `unit` is count, share, s or ms.
+    `frame`: time, value, labels (as words); `unit` is count, share, s or ms; `fired`: start, end, of firings, shaded.
+    The label sets with the highest values have colours of their own, all others are grey.
     """
     form = PERCENT if unit == "share" else ",~f"  # `~g` would write 10 as 1e+1
     if unit == "s":
         frame, threshold = frame.with_columns(pl.col("value") / 60), threshold and threshold / 60
+    frame, colours = _lined(frame, palette)
     title = {"s": "minutes", "ms": "ms"}.get(unit)
-    line = (
+    y = alt.Y("value:Q", axis=value_axis(palette, form, title, whole=unit == "count"), scale=alt.Scale(domainMin=0))
+    tooltip = [AT, Tooltip("value:Q", format=".1~%" if unit == "share" else ",.3~f"), Tooltip("labels:N")]
+    lines = (
         alt.Chart(frame, height=HEIGHT)
-        .mark_line(strokeWidth=1.5, color=palette.outcome["ok"], interpolate="step-after", point={"size": 14})
+        .mark_line(strokeWidth=1.5, interpolate="step-after", point={"size": 14})
         .encode(
-            x=time_axis(span),
-            y=alt.Y(
-                "value:Q", axis=value_axis(palette, form, title, whole=unit == "count"), scale=alt.Scale(domainMin=0)
-            ),
-            detail=alt.Detail("labels:N"),
-            tooltip=[
-                AT,
-                Tooltip("value:Q", format=".1~%" if unit == "share" else ",.3~f"),
-                Tooltip("labels:N"),
-            ],
+            x=time_axis(span), y=y, detail=alt.Detail("labels:N"), tooltip=tooltip,
+            color=colour("line", colours, legend=len(colours) > 1, columns=1 if small else 2, px=300 if small else 420),
         )
-    )
-    if threshold is None:
-        return alt.layer(line)
-    rule = alt.Chart(pl.DataFrame({"threshold": [threshold]})).mark_rule(
-        color=palette.alert["firing"], strokeDash=[5, 3]
-    )
-    return alt.layer(line, rule.encode(y=alt.Y("threshold:Q")))
+    )  # fmt: skip
+    layers: list[alt.Chart] = [lines]
+    if fired is not None and fired.height:
+        shade = alt.Chart(fired).mark_rect(
+            color=palette.alert["firing"], opacity=0.2, stroke=palette.alert["firing"], strokeWidth=1
+        )
+        layers.insert(0, shade.encode(x=time_axis(span, "start"), x2=alt.X2("end:T")))
+    if threshold is not None:
+        rule = alt.Chart(pl.DataFrame({"threshold": [threshold]}))
+        rule = rule.mark_rule(color=palette.alert["firing"], strokeDash=[5, 3])
+        layers.append(rule.encode(y=alt.Y("threshold:Q")))
+    return alt.layer(*layers)
+
+
+def _lined(frame: pl.DataFrame, palette: Palette) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The frame with `line`, what the legend calls each label set, and the colour of each line."""
+    highest = frame.group_by("labels").agg(pl.col("value").max())
+    names = highest.sort("value", "labels", descending=[True, False], nulls_last=True)["labels"].to_list()
+    own = names[:LINES] if len(names) > LINES + 1 else names
+    others = f"{len(names) - len(own)} more"
+    said = {name: words.clip(name, LINE_LABEL) or "all" for name in own}
+    colours = dict(zip(said.values(), palette.category.values(), strict=False))
+    if len(own) == 1:
+        colours = {said[own[0]]: palette.outcome["ok"]}
+    if len(own) < len(names):
+        colours[others] = palette.quiet
+    return frame.with_columns(
+        line=pl.col("labels").replace_strict(said, default=others, return_dtype=pl.String)
+    ), colours
 
 
 def firings(frame: pl.DataFrame, palette: Palette, span: Span, *, small: bool = False) -> Picture:

@@ -7,12 +7,11 @@ time. Every failure becomes a `Problem` with a sentence for people. No Streamlit
 here.
 """
 
-import http
 import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,8 +23,9 @@ import httpx
 import msgspec
 import polars as pl
 
-from dashboard.data.filters import DIMENSIONS
 from dashboard.data.moment import STALE_S, Moment, good_for
+from dashboard.data.problems import Problem as Problem
+from dashboard.data.problems import problem, refused
 
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # for trying rules on days of history; the collector gives up after 20 s
@@ -72,18 +72,6 @@ TYPES: Mapping[str, Any] = {
     **dict.fromkeys(_FLAGS.split(), pl.Boolean),
     **dict.fromkeys(_TIMES.split(), _TIME),
 }
-
-
-class Problem(Exception):
-    """Why there is no answer, as a sentence for people.
-
-    `state` is one of away, token, refused, slow, unanswered (a change that may have been made), missing, older.
-    """
-
-    def __init__(self, state: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.state = state
-        self.sentence = sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +133,7 @@ class Collector:
 
     url: str
     token: str = field(default="", repr=False)
+    alerts_token: str = field(default="", repr=False)
     away_since: datetime | None = None
     _http: httpx.Client = field(init=False, repr=False)
     _kept: OrderedDict[str, _Kept] = field(init=False, repr=False, default_factory=OrderedDict)
@@ -245,10 +234,10 @@ class Collector:
         began = kept.began = time.monotonic()
         try:
             kept.answer, kept.problem, kept.failed = self._fetch(path, params, kept.answer), None, 0
-        except Problem as problem:
-            away = problem.state == "away"
-            kept.problem = None if away and kept.answer else problem
-            kept.failed = kept.failed + 1 if problem.state == "slow" else 0
+        except Problem as why:
+            away = why.state == "away"
+            kept.problem = None if away and kept.answer else why
+            kept.failed = kept.failed + 1 if why.state == "slow" else 0
             if not kept.failed:
                 return
         kept.asked = time.monotonic()
@@ -268,7 +257,7 @@ class Collector:
             return replace(kept, fetched=datetime.now(UTC))
         if response.is_success:
             return replace(read_answer(response.content, datetime.now(UTC)), tag=response.headers.get("ETag", ""))
-        raise _problem(response)
+        raise problem(response)
 
     def change(self, method: str, path: str, change: Mapping[str, Any] | None = None) -> Answer:
         """Sends a change to `path`, and drops all cached answers, which may now be wrong.
@@ -285,6 +274,22 @@ class Collector:
             with self._lock:
                 self._kept.clear()
 
+    def change_rules(self, method: str, path: str, revision: str, change: str | Mapping[str, Any] = "") -> Answer:
+        """Sends a change of the rule file, a rule as YAML or a receiver, made from this revision of the file.
+
+        Raises:
+            Problem: nothing was changed, or it is not known whether something was.
+        """
+        late = Problem("unanswered", "No answer: whether it was saved is not known. Look again.")
+        right = {"Authorization": f"Bearer {self.alerts_token}"} if self.alerts_token else {}
+        body: dict[str, Any] = {"content": change.encode()} if isinstance(change, str) else {"json": dict(change)}
+        headers = {"If-Match": f'"{revision}"', **right, **(YAML if isinstance(change, str) else {})}
+        try:
+            return self._send(late, method, path, refused, headers=headers, timeout=CHANGE_S, **body)
+        finally:
+            with self._lock:
+                self._kept.clear()
+
     def try_rules(self, path: str, rules: str, params: Mapping[str, str]) -> Answer:
         """The API's answer to a rule file that is being tried out.
 
@@ -294,7 +299,10 @@ class Collector:
         late = Problem("slow", f"Trying it took longer than {TRY_S:.0f} s. A narrower `where` or fewer `by` take less.")
         return self._send(late, "POST", path, content=rules.encode(), headers=YAML, params=dict(params), timeout=TRY_S)
 
-    def _send(self, late: Problem, method: str, path: str, **about: Any) -> Answer:
+    def _send(
+        self, late: Problem, method: str, path: str, why: Callable[[httpx.Response], Problem] | None = None,
+        **about: Any,
+    ) -> Answer:  # fmt: skip
         try:
             response = self._http.request(method, path, **about)
         except httpx.TimeoutException:
@@ -302,15 +310,15 @@ class Collector:
         except httpx.TransportError:
             raise Problem("away", f"Collector at {self.place} does not answer.") from None
         if not response.is_success:
-            raise _problem(response)
+            raise (why or problem)(response)
         return read_answer(response.content or b"{}", datetime.now(UTC))
 
     def since_away(self) -> datetime | None:
         """Since when the collector has not answered; None if it answers now."""
         try:
             self.ask("health", max_age=5.0)
-        except Problem as problem:
-            if problem.state == "away":
+        except Problem as why:
+            if why.state == "away":
                 return self.away_since
         return self.away_since
 
@@ -362,35 +370,3 @@ def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
-
-
-def _problem(response: httpx.Response) -> Problem:
-    error = _error(response)
-    said = str(error.get("message") or "")
-    match response.status_code:
-        case 401 | 403:
-            said = "The collector wants a query token. Set MISSTEP_QUERY_TOKEN where the dashboard runs."
-            return Problem("token", said)
-        case 404 if said == http.HTTPStatus.NOT_FOUND.phrase:  # an unknown address; a missing thing is named
-            return _older(response.url.path.partition("/api/v1/")[2])
-        case 404:
-            return Problem("missing", said or "The collector does not know this.")
-        case 400 if error.get("parameter") not in {None, "from", "to", "q", *DIMENSIONS}:  # chosen by a page
-            return _older(f"{error['parameter']}={error.get('value')}")
-        case 503 | 504:
-            return Problem("slow", said or "The collector is busy. Narrow the range.")
-    return Problem("refused", said or f"The collector answered {response.status_code}.")
-
-
-def _older(what: str) -> Problem:
-    return Problem("older", f"The collector is older than this page: it does not know {what}. A newer one does.")
-
-
-def _error(response: httpx.Response) -> Mapping[str, Any]:
-    """The error in the API's answer, `{"error": {"message": …}}`."""
-    try:
-        said = msgspec.json.decode(response.content)
-    except msgspec.DecodeError:
-        return {}
-    error = said.get("error") if isinstance(said, dict) else None
-    return error if isinstance(error, dict) else {}

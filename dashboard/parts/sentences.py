@@ -1,7 +1,5 @@
 """Verdicts and summaries as whole sentences, in Markdown. Pure functions, no Streamlit."""
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
@@ -210,17 +208,6 @@ def _least(row: Mapping[str, Any]) -> int:
     return int(row.get("min_calls") or 0) if row.get("calls") is not None else 0
 
 
-def rule(error_class: str | None, tool: str | None) -> str:
-    """A rule for alerts.yaml that watches one class (of one tool)."""
-    named = re.sub(r"[^a-z0-9]+", "-", f"{error_class or 'errors'} {tool or ''}".lower()).strip("-")
-    where = {"error_class": error_class, "tool": tool}
-    lines = [f"      {name}: {json.dumps(value)}" for name, value in where.items() if value]
-    return "\n".join(
-        ["rules:", f"  - name: {named}", "    measure: errors", "    where:", *lines, "    window: 15m",
-         '    condition: "> 10"', "    severity: warning"]
-    )  # fmt: skip
-
-
 def session(
     rows: pl.DataFrame, streaks: pl.DataFrame, whole: Mapping[str, Any] | None = None, *, more: bool = False
 ) -> str:
@@ -278,28 +265,6 @@ def _lost(said: Mapping[str, Any], aside: Mapping[str, float]) -> str:
     return f"**Nothing has been lost but {words.joined(but)}.**" if but else "**No, nothing has been lost.**"
 
 
-_FIELDS = (
-    "name", "measure", "where", "by", "condition", "recover", "min_calls", "severity", "labels", "summary",
-    "description", "notify",
-)  # fmt: skip
-_SECONDS = {"window_s": "window", "lateness_s": "lateness", "for_s": "for", "keep_firing_for_s": "keep_firing_for"}
-
-
-def rule_file(rule: Mapping[str, Any]) -> str:
-    """A rule of the API as a rule file, without fields that have their defaults."""
-    said: dict[str, Any] = {}
-    for name in _FIELDS:
-        value = rule.get(name)
-        value = json.loads(value) if isinstance(value, str) and name in {"where", "labels"} else value
-        if name == "notify" and value is not None:  # none is not the default, which is all receivers of the file
-            said[name] = list(value)
-        elif value not in (None, "", {}, [], 0):
-            said[name] = int(value) if name == "min_calls" else value
-    said |= {word: _duration(int(rule[name])) for name, word in _SECONDS.items() if rule.get(name)}
-    said |= {"inhibits": list(rule["inhibits"])} if rule.get("inhibits") else {}
-    return yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True)
-
-
 def alone(text: str) -> str:
     """A rule file without what its rules say of other rules, which are not in it."""
     try:
@@ -311,23 +276,6 @@ def alone(text: str) -> str:
     for rule in held:
         del rule["inhibits"]
     return yaml.safe_dump(said, sort_keys=False, allow_unicode=True) if held else text
-
-
-def _duration(seconds: int) -> str:
-    """A duration as people write it in a rule file: 3600 is 1h."""
-    size, unit = next(
-        (size, unit) for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")) if not seconds % size
-    )
-    return f"{seconds // size}{unit}"
-
-
-def backtest(told: Mapping[str, Any]) -> str:
-    """What a rule would have done in a week."""
-    fired = words.plural(told.get("fired"), "time")
-    seconds = told.get("firing_seconds") or 0
-    lasted = f", {words.duration(seconds * 1000)} in all" if seconds else ""
-    pages = words.plural(told.get("pages"), "page")
-    return f"**{words.plain(told['name'])}** would have fired {fired}{lasted}: **{pages}**."
 
 
 def failed_rules(rules: pl.DataFrame) -> list[str]:

@@ -1,6 +1,6 @@
 """Alerts: what is burning, and would this rule have been right?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
@@ -12,10 +12,10 @@ from dashboard import menu
 from dashboard.charts import charts, colours
 from dashboard.data import client, frames
 from dashboard.data.client import Problem
-from dashboard.data.filters import NO_VALUE, parse
+from dashboard.data.filters import parse
 from dashboard.menu import TITLES
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, sentences, share, words
+from dashboard.parts import components, link_table, rule_forms, sentences, share, words
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
@@ -23,9 +23,6 @@ LINES = 16  # alerts in the chart of the week
 MISTAKES = 10  # mistakes of a rule file that are listed
 SHOWN = 50  # alerts and silences, each with its buttons; more of them are one table, or folded
 LISTED = 1000  # past firings
-# Factor and name of the unit in which people enter a threshold.
-UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}
-REMEMBERED = timedelta(minutes=2)  # how long the collector caches what it measured in a range
 # What is shown of a rule: an older collector may not tell all of it.
 RULE = (
     "name", "state", "measure", "value_text", "condition", "condition_text", "window_s", "severity", "evaluated",
@@ -35,7 +32,7 @@ SILENT_S = 60  # after this long without an evaluation, the absence of alerts me
 
 
 def body(page: Page) -> None:
-    """Alerts by state, past firings, the rules with their values, one rule over time."""
+    """Alerts by state, past firings, the rules with their values, the chosen rule over time."""
     rules = pl.DataFrame()
     told: dict[str, Any] = {}
     with components.part():
@@ -55,11 +52,22 @@ def body(page: Page) -> None:
             components.quiet("No rule. Write alerts.yaml and start the collector with --rules alerts.yaml.")
             return
         _rules(page, rules)
+
+
+def receivers_and_silences(page: Page) -> None:
+    """Who is told, and what they are not told of."""
     left, right = components.pair("alerts-1")
     with left, components.part("Receivers"):
-        _receivers(page, client.frame(told.get("receivers") or ()))
+        answer = page.ask_all("alerts", {"history": "true", "limit": client.MOST})
+        _receivers(page, client.frame(answer.rest.get("receivers") or ()))
+        rule_forms.add_receiver(page)
     with right, components.part("Silences"):
         _silences(page)
+
+
+def chosen(page: Page, names: Sequence[str]) -> str:
+    """The rule that the link names, else the first."""
+    return next((name for name in names if name == page.filters.state("rule")), names[0])
 
 
 def _mistakes(told: Mapping[str, Any]) -> None:
@@ -76,7 +84,7 @@ def _mistakes(told: Mapping[str, Any]) -> None:
 def about(labels: str | None) -> str:
     """An alert's labels (JSON text) as words."""
     said = components.as_json(labels)
-    return about_of(said) if isinstance(said, dict) else ""
+    return rule_forms.about(said) if isinstance(said, dict) else ""
 
 
 def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
@@ -253,18 +261,7 @@ def _receivers(page: Page, rows: pl.DataFrame) -> None:
             )
             pressed = st.button("Send test", key=f"test-{name}", type="tertiary")
         if pressed:
-            _test(page, name)
-
-
-def _test(page: Page, receiver: str) -> None:
-    """Sends a test message and shows the result for each of the receiver's addresses."""
-    try:
-        sent = page.collector.change("POST", client.path("receivers", receiver, "test")).pick("sent", "error")
-    except Problem as problem:
-        components.quiet(words.plain(problem.sentence, 300))
-        return
-    for arrived, error in sent.iter_rows():
-        components.quiet("Sent." if arrived else f"Not sent: {words.plain(error, 200)}")
+            rule_forms.test_receiver(page, name)
 
 
 def _silences(page: Page) -> None:
@@ -301,70 +298,6 @@ def _silenced(page: Page, row: Mapping[str, Any], end: Callable[[str], None]) ->
         st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=end, args=(place,))
 
 
-def _editor(page: Page, rules: pl.DataFrame) -> None:
-    """Tries a rule on stored events; saves nothing."""
-    rule = rules.row(0, named=True)
-    key = f"editor-{rule['name']}"
-    left, right = components.pair("editor")
-    with left:
-        text = st.text_area("Rule", sentences.rule_file(rule), height=320, key=key, label_visibility="collapsed")
-        components.quiet("Nothing is saved here: copy it into alerts.yaml; `misstep rules check` names mistakes.")
-    with right:
-        place = st.empty()
-        asked = _week(page) | {"step": "5m"}
-        tried_alone = sentences.alone(text)
-        answer = page.collector.try_rules("rules/backtest", tried_alone, asked)
-        if answer.rest.get("mistakes"):
-            for mistake in answer.rest["mistakes"]:
-                components.quiet(words.plain(str(mistake.get("text") or mistake.get("message")), 300))
-            return
-        if not answer.rows.height:
-            return
-        tried = answer.first()
-        factor, unit = UNITS[tried["unit"]] if tried.get("threshold") is not None else (1, "×")
-        threshold = place.number_input(
-            f"Threshold, {unit}" if unit else "Threshold", value=None, min_value=0.0, format="%g",
-            placeholder="as written", key=f"{key}-threshold", width=200,
-        )  # fmt: skip
-        moved = {"threshold": f"{threshold / factor:.10g}"} if threshold is not None else {}
-        if moved:
-            answer = page.collector.try_rules("rules/backtest", tried_alone, asked | moved)
-        for told in answer.rows.iter_rows(named=True):
-            st.markdown(sentences.backtest(told))
-            if moved:
-                recover = f'\nrecover: "{told["recover"]}"' if told.get("recover") else ""
-                st.code(f'condition: "{told["condition"]}"{recover}', language="yaml")
-            _tried(page, told)
-
-
-def _week(page: Page) -> dict[str, str]:
-    """The last 7 days, kept the same for a while, so that another threshold needs no new query of the store."""
-    until: datetime | None = st.session_state.get("try-until")
-    if until is None or page.now - until > REMEMBERED:
-        until = st.session_state["try-until"] = page.now
-    return {"from": (until - timedelta(days=7)).isoformat(), "to": until.isoformat()}
-
-
-def _tried(page: Page, told: Mapping[str, Any]) -> None:
-    series = components.as_json(told.get("series")) or []
-    points = [
-        {"time": point["time"], "value": point["value"], "labels": about_of(line["labels"])}
-        for line in series for point in line["points"]
-    ]  # fmt: skip
-    if not points:
-        components.quiet("It would have had no value in these 7 days.")
-        return
-    samples = frames.held(client.frame(points).with_columns(pl.col("value").cast(pl.Float64)).sort("time"), page.now)
-    week = page.over(page.now - timedelta(days=7), page.now)
-    picture = charts.value_over_time(page.drawn(samples), page.palette, week, told.get("threshold"), told["unit"])
-    components.chart(picture, f"tried-{told['name']}", f"Value of {told['name']} over 7 days.")
-
-
-def about_of(labels: Mapping[str, Any]) -> str:
-    """Labels as words."""
-    return ", ".join(f"{name} {value or NO_VALUE}" for name, value in labels.items())
-
-
 def _rules(page: Page, rules: pl.DataFrame) -> None:
     rows = rules.with_columns(
         pl.Series("window", [words.span(seconds) for seconds in rules["window_s"]]),
@@ -383,23 +316,27 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
     for said in sentences.failed_rules(rules):
         st.error(said)
     link_table.table(
-        page, rows, columns, name="rules", caption=f"{words.plural(rows.height, 'rule')}.",
+        page, rows, columns, name="rules", caption=f"{words.plural(rows.height, 'rule')}; select one to see it below.",
         to=lambda row: components.address(page, "alerts", rule=row["name"]), wide=("measure", "severity"),
     )  # fmt: skip
-    named = rows.filter(pl.col("name") == page.filters.state("rule"))
-    rule = (named if named.height else rows).row(0, named=True)
-    st.markdown(f"**{words.plain(rule['name'])}** over time")
+    name = chosen(page, rows["name"].to_list())
+    rule = rows.filter(pl.col("name") == name).row(0, named=True)
+    st.markdown(f"**{words.plain(name)}** over time")
     span = {"from": page.filters.start, **({"to": page.filters.end} if page.filters.end else {})}
-    answer = page.ask_all(client.path("rules", rule["name"], "samples"), span, max_age=10.0)
-    samples = answer.pick("time", "value", "labels").with_columns(pl.col("labels").fill_null(""))
+    answer = page.ask_all(client.path("rules", name, "samples"), span, max_age=10.0)
+    samples = answer.pick("time", "value", "labels")
     if samples.is_empty():
         components.quiet("No value in this range.")
         return
-    held = frames.held(samples, page.span[1])
-    picture = charts.value_over_time(
-        page.drawn(held), page.palette, page.axis, rule.get("threshold"), rule["unit"] or ""
+    texts = samples["labels"].unique().sort().to_list()
+    said_of = dict(zip(texts, rule_forms.told_apart([components.as_json(text) or {} for text in texts]), strict=True))
+    held = frames.held(samples, page.span[1]).with_columns(
+        pl.col("labels").replace_strict(said_of, return_dtype=pl.String)
     )
-    components.chart(picture, "samples", f"Value of {rule['name']} over time.")
+    picture = charts.value_over_time(
+        page.drawn(held), page.palette, page.axis, rule.get("threshold"), rule["unit"] or "", small=page.small
+    )
+    components.chart(picture, "samples", f"Value of {name} over time, a line for each of its alerts.")
 
 
 page = open_page(
@@ -409,7 +346,11 @@ page = open_page(
 refreshing(body, page)
 with components.part("Would this rule have been right?"):
     known = page.collector.ask("rules", max_age=10.0).rows
-    if known.height and st.toggle("Try a rule on the last 7 days", key="try-rule"):
-        names = known["name"].to_list()
-        name = st.selectbox("Start from", names, key="try-from", width=300)
-        st.fragment(_editor)(page, known.filter(pl.col("name") == name))
+    if known.height:
+        name = chosen(page, known["name"].to_list())
+        asked = bool(page.filters.state("rule"))
+        if st.toggle(f"Try {name} on the last 7 days, and change it", asked, key=f"try-rule-{name}"):
+            rule = known.filter(pl.col("name") == name).row(0, named=True)
+            relative = "previous" in str(rule.get("condition"))
+            st.fragment(rule_forms.editor)(page, name, str(rule.get("unit")), relative=relative)
+st.fragment(receivers_and_silences, run_every=page.every)(page)

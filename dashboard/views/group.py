@@ -12,7 +12,7 @@ from dashboard.data import client, frames, taxonomy
 from dashboard.data.client import Answer, Problem, path
 from dashboard.data.filters import EVER, Filters, escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, sentences, words
+from dashboard.parts import components, link_table, rule_forms, words
 from dashboard.parts.card import event_card
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
@@ -127,9 +127,6 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
         with st.popover("Note", key="note"), st.form("note-form", border=False):
             st.text_area("Note", group.get("note") or "", max_chars=4000, key=f"note-{fingerprint}")
             st.form_submit_button("Save", on_click=lambda: mark(note=st.session_state[f"note-{fingerprint}"]))
-        with st.popover("Make a rule from this", key="rule"):
-            components.quiet("For alerts.yaml:")
-            st.code(sentences.rule(group.get("error_class"), group.get("tool")), language="yaml")
         with st.popover("Wrong class?", key="wrong-class"):
             operation = newest.get("operation") or "tool"
             row = taxonomy.message_row(operation, group.get("template"), group.get("sample"))
@@ -220,5 +217,8 @@ def _sessions(page: Page) -> None:
     )  # fmt: skip
 
 
-page = open_page("group", "Group", "What is this error, and what do I do about it?", tables=("sessions",))
+page = open_page(
+    "group", "Group", "What is this error, and what do I do about it?", tables=("sessions",), view={"alert": {"me"}}
+)
+rule_forms.alert_me(page)
 refreshing(body, page)
