@@ -71,10 +71,10 @@ def find_in(agents: Iterable[Agent], path: Path) -> list[Found]:
         several = [(agent, store) for agent, store in stores if any(_ends(path, one) for one in store.files)]
         return [one for agent, store in several for one in _file(agent, store, path)]
     for agent, store in stores:
+        known = len(found)
         for folder in dict.fromkeys((*folders(store, {}, path), *_tails(store, path))):
             _add(found, _below(agent, store, folder))
-    if not found:
-        for agent, store in stores:
+        if len(found) == known and path != Path.home():  # a part of a store, or a copy under another name
             deeper = store._replace(files=tuple(f"**/{one}" for one in store.files))
             _add(found, (replace(one, store=store) for one in _below(agent, deeper, path)))
     return in_order(found.values())

@@ -13,6 +13,7 @@ from typing import Any
 from collector.recognise.readers import Around, Reader, as_text, at_path, present
 from collector.recognise.sources import Condition, holds
 from collector.times import time_of
+from collector.transcripts.files import parsed
 from collector.transcripts.repository import repository_of, tidy
 from collector.transcripts.tables import Agent, Read
 
@@ -162,6 +163,8 @@ class Joiner:
 
     def _told_by(self, row: Read, place: int, size: int, record: dict[str, Any], at: Plain) -> Iterator[Joined]:
         items = at_path(record, row.each) if row.each else [record]
+        if isinstance(items, str):  # a column of a database: a list as JSON
+            items = parsed(items.encode())
         if not isinstance(items, list):
             return
         time_ns = time_of(self.context.get("time"))

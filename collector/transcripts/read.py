@@ -104,6 +104,8 @@ class Readings:
 
     def _calls(self, found: Found, count: Count) -> Iterator[dict[str, Any]]:
         start, context = self.positions.start(found)
+        if found.store.session and (named := found.store.session.search(found.path.as_posix())):
+            context = {"session": named[1], **context}
         joiner = Joiner(found.agent, count.told, self._turns_of, context)
         file = tidy(str(found.path))
         reached, known, lot = start, dict(joiner.context), list[Joined]()

@@ -41,7 +41,7 @@ OWN_FIELDS = {
 }
 STORE_FIELDS = {
     "form": TEXT, "folders": TEXTS, "files": TEXTS, "not": TEXTS, "records": TEXT, "query": TEXT, "tables": TEXTS,
-    "session_files": BOOL,
+    "session": TEXT,
 }  # fmt: skip
 READ_FIELDS = {
     "tells": TEXT, "kind": TEXTS, "where": TABLE, "each": TEXT, "item": TABLE, "id": TEXTS, "as": TEXT, "open": TEXTS,
@@ -73,6 +73,7 @@ class Store(NamedTuple):
     without: tuple[str, ...]
     records: tuple[str, ...]  # the path of a document's list of records
     query: str  # of a database
+    session: re.Pattern[str] | None  # its group is the session's id in the path of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,7 @@ def _store(row: Mapping[str, Any]) -> Store:
         tuple(row.get("not", ())),
         tuple(filter(None, row.get("records", "").split("."))),
         row.get("query", ""),
+        re.compile(row["session"]) if "session" in row else None,
     )
 
 
