@@ -124,14 +124,20 @@ PRIVATE = {
     ),
     "_strength": Private(
         "whose outcome wins (`Strength`)",
-        ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results", "recognise/transcript"),
+        ("correlate/fold", "correlate/lookup", "recognise/complete", "recognise/results", "recognise/transcript"),
         ("correlate/fold", "correlate/write", "transcripts/settled"),
         column="outcome_strength",
         covered=True,
     ),
     "_keys": Private(
         "further identities: reports that share one are one event",
-        ("recognise/identify", "recognise/recognise", "recognise/results", "recognise/transcript"),
+        (
+            "recognise/complete",
+            "recognise/identify",
+            "recognise/recognise",
+            "recognise/results",
+            "recognise/transcript",
+        ),
         ("correlate/correlate",),
         hashed=True,
     ),
@@ -149,7 +155,7 @@ PRIVATE = {
     ),
     "_twin": Private(
         "the role of a report without any common id, and the columns that must be equal in its twin; or several such",
-        ("recognise/recognise", "recognise/results"),
+        ("recognise/complete", "recognise/recognise", "recognise/results"),
         ("correlate/fold", "correlate/twins"),
         covered=True,
     ),
@@ -161,14 +167,14 @@ PRIVATE = {
     ),
     "_text": Private(
         "the whole text of a failure, for the classifier",
-        ("recognise/recognise", "recognise/results", "recognise/transcript"),
-        ("pipeline", "transcripts/settled"),
+        ("recognise/complete", "recognise/results", "recognise/transcript"),
+        ("classify/reports", "transcripts/settled"),
         stored=False,
     ),
     "_shape": Private(
         "what a failure looks like besides its text, for the classifier",
-        ("recognise/recognise", "recognise/results", "recognise/transcript"),
-        ("pipeline", "transcripts/settled"),
+        ("recognise/complete", "recognise/results", "recognise/transcript"),
+        ("classify/reports", "transcripts/settled"),
         stored=False,
     ),
     "_observed": Private(

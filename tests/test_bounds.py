@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from collector.engine.duckdb.store import Store
-from collector.pipeline import JSON_BYTES, MESSAGE_CHARS, NAME_CHARS, READ_BYTES
 from collector.sanitise.bounds import beginning
+from collector.scrub import JSON_BYTES, MESSAGE_CHARS, NAME_CHARS, READ_BYTES
 from tests.doors import NOW, held, only, spans, taken
 
 CALL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "write", "error.type": "ValueError"}

@@ -31,6 +31,7 @@ LAYERS = (
     ("batch",),
     ("decode",),
     ("classify", "lessons", "mcp", "recognise", "sanitise"),
+    ("scrub",),
     ("pipeline", "transcripts"),
     ("correlate",),
     ("engine",),

@@ -32,22 +32,23 @@ def conversation_keys(
     places: Iterable[str], record: Record, service: str, told: Sequence[Sequence[ToolResult]]
 ) -> list[Key]:
     """The keys that a model request shares with those before and after it in its conversation."""
-    newest = [one for results in told for one in _newest(results)]
-    calls = [(one.call_id, one.tool, one.params) for one in newest]
-    calls += [(bare_id(one.call_id, one.tool), one.tool, one.params) for one in _asked(places, record)]
-    keys: list[Key] = []
+    calls = [(result.call_id, result.tool, result.params) for results in told for result in _newest(results)]
+    calls += [(bare_id(call.call_id, call.tool), call.tool, call.params) for call in _asked(places, record)]
+    keys: dict[Key, None] = {}
     opening: str | None = None
     for call_id, tool, params in calls:
-        if not call_id or is_name(call_id, tool) or not (sure := uniqueness(call_id, tool)):
+        sure = uniqueness(call_id, tool) if call_id and not is_name(call_id, tool) else 0
+        if not sure:
             continue
         key = conversation_key(service, call_id)
         if sure < UNIQUE:  # the same number may be given again: not below the same words, to the same call
-            opening = _opening(places, record) if opening is None else opening
+            if opening is None:
+                opening = _opening(places, record)
             if not opening:
                 continue
             key += (tool, _digest(params or {}), opening)
-        keys.append(key)
-    return list(dict.fromkeys(keys))
+        keys[key] = None
+    return list(keys)
 
 
 def conversation_key(service: str, call_id: str) -> Key:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from collector.decode.record import Record, Scope, SpanEvent
+from collector.recognise.match import fitting
 from collector.recognise.readers import Around
-from collector.recognise.recognise import fitting, recognise
+from collector.recognise.recognise import recognise
 from collector.recognise.sources import Plan, Row, Source, Sources
 from collector.report import Report
 from collector.tables import TableError

@@ -6,7 +6,7 @@ Records of one kind have the same attribute names, so which attribute becomes wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -130,13 +130,16 @@ class Place(NamedTuple):
     source: str = "record"
 
 
+Column = tuple[str, Callable[[Any], Any] | None, tuple[Place, ...]]  # with how to convert its values
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a row reads from records with one set of attribute names: columns with their places in order of preference,
     evidence by kind, and attributes kept unchanged.
     """
 
-    columns: tuple[tuple[str, Callable[[Any], Any] | None, tuple[Place, ...]], ...]
+    columns: tuple[Column, ...]
     signs: tuple[tuple[str, str, Reader | None], ...]
     kept: tuple[str, ...]
 
@@ -157,16 +160,7 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
     for slot, convert, places in shape.columns:
         for key, read_place, scale, source in places:
             value = attributes[key] if read_place is None else read_place(record, around)
-            if scale != 1.0:
-                value = _scaled(value, scale)
-            if type(value) is str:
-                if value in ABSENT_TEXTS:
-                    continue
-                put = value if convert is None else convert(value)
-            elif value is None or (not value and slot != "params" and isinstance(value, (dict, list))):
-                continue
-            else:
-                put = (as_text if convert is None else convert)(value)
+            put = _converted(slot, value if scale == 1.0 else _scaled(value, scale), convert)
             if put is not None:
                 columns[slot] = put
                 if slot == "session":
@@ -182,33 +176,62 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
     return signs, rest if len(rest) <= KEPT_COUNT else dict(islice(rest.items(), KEPT_COUNT))
 
 
+def _converted(slot: str, value: Any, convert: Callable[[Any], Any] | None) -> Any:
+    """A value as its column holds it; None if it counts as absent. Empty arguments are arguments."""
+    if type(value) is str:
+        if value in ABSENT_TEXTS:
+            return None
+        return value if convert is None else convert(value)
+    if value is None or (not value and slot != "params" and isinstance(value, (dict, list))):
+        return None
+    return (as_text if convert is None else convert)(value)
+
+
+class _Wanted:
+    """The places of each column, with their preferences, and of evidence, as far as keys are read."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[tuple[int, Place]]] = {}
+        self.signs: list[tuple[str, str, Reader | None]] = []
+
+    def add(self, use: Use, place: Place) -> None:
+        if use.kind:
+            self.signs.append((use.kind, place.key, place.read))
+        else:
+            self.columns.setdefault(use.slot, []).append((use.preference, place))
+
+    def in_order(self) -> Iterator[Column]:
+        for slot, places in self.columns.items():
+            places.sort(key=itemgetter(0))
+            yield slot, CONVERT.get(slot), tuple(place for _, place in places)
+
+    def add_attribute(self, use: Use, key: str) -> None:
+        if use.slot == "text":
+            self.add(Use("message", "", LEAST), Place(key, _said_at(key), use.scale))
+        else:
+            self.add(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")))
+
+
 def _made(row: Row, keys: Iterable[str]) -> Shape:
-    wanted: dict[str, list[tuple[int, Place]]] = {}
-    signs: list[tuple[str, str, Reader | None]] = []
-    kept = []
-    reading = row.reading()
+    reading, wanted, kept = row.reading(), _Wanted(), []
     for key in keys:
         uses = reading.uses.get(key)
-        if uses is None:
-            uses = _worded(key) if reading.worded and len(key) <= WORDED_CHARS else ()
-        if not uses:
-            if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or reading.ignored.has(key)):
-                kept.append(key)
-            continue
-        for use in uses:
-            if use.slot == "text":
-                _assign(Use("message", "", LEAST), Place(key, _said_at(key), use.scale), wanted, signs)
-            else:
-                _assign(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")), wanted, signs)
+        if uses is None and reading.worded and len(key) <= WORDED_CHARS:
+            uses = _worded(key)
+        for use in uses or ():
+            wanted.add_attribute(use, key)
+        if not uses and not _is_private(key) and not reading.ignored.has(key):
+            kept.append(key)
     for use, name in reading.resource:
-        _assign(use, Place(name, _of_resource(name), use.scale, "resource"), wanted, signs)
+        wanted.add(use, Place(name, _of_resource(name), use.scale, "resource"))
     for use, special in reading.special:
-        _assign(use, Place("", special, use.scale), wanted, signs)
-    columns = (
-        (slot, CONVERT.get(slot), tuple(place for _, place in sorted(places, key=itemgetter(0))))
-        for slot, places in wanted.items()
-    )
-    return Shape(tuple(columns), tuple(signs), tuple(kept))
+        wanted.add(use, Place("", special, use.scale))
+    return Shape(tuple(wanted.in_order()), tuple(wanted.signs), tuple(kept))
+
+
+def _is_private(key: str) -> bool:
+    """Whether an attribute without a column may tell about people or hold what was said."""
+    return key.startswith(PRIVATE) or SAID.fullmatch(key) is not None
 
 
 WORDED_CHARS = 120  # of an attribute's name that is looked at; longer ones are not remembered
@@ -227,15 +250,6 @@ def _worded(key: str) -> tuple[Use, ...]:
 def _said_at(key: str) -> Reader:
     """The value of an attribute that may be a text or only a truth value."""
     return lambda record, around: None if as_bool(value := record.attributes[key]) is not None else value
-
-
-def _assign(
-    use: Use, place: Place, wanted: dict[str, list[tuple[int, Place]]], signs: list[tuple[str, str, Reader | None]]
-) -> None:
-    if use.kind:
-        signs.append((use.kind, place.key, place.read))
-    else:
-        wanted.setdefault(use.slot, []).append((use.preference, place))
 
 
 def _of_resource(name: str) -> Reader:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -21,6 +21,9 @@ WORDS = re.compile(
     r"(?i)(?<![a-z])(?:chatcmpl|functions?|tools?|toolu|tooluse|calls?|fc|id|step|turn|run|request|req|msg|message)(?![a-z])"
 )
 RUNS = re.compile(r"[A-Za-z]+|[0-9]+")
+LONG_RUN = re.compile(r"[A-Za-z0-9]{20}")
+LONGEST_ID = 200  # of those that are read
+MARKED = frozenset(("parent+tool+params", "site"))  # rules for which arguments count
 UNIQUE, LIKELY = 2, 1
 
 
@@ -45,29 +48,60 @@ def transcribed() -> frozenset[str]:
 
 def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
     """Adds `_keys`, `_refs` and `_site` to the report by the row's `keys`. `own`: the span id is that of the call."""
-    keys: list[Key] = []
-    trace, parent = report.get("trace_id"), report.get("parent_span_id")
-    if rules and trace:
-        # What is called: a tool, or a model.
-        name = bare_tool(report.get("tool", "")) if report["operation"] == "tool" else report["operation"]
-        if "parent" in rules and parent:
-            keys.append(("call of", trace, parent, name) if name == "model" else ("span", trace, parent))
-        if "span+tool" in rules and own and name:
-            keys.append(("call of", trace, report["span_id"], name))
-        if "parent+tool" in rules and parent and name:
-            keys.append(("call of", trace, parent, name))
-        if "parent+tool+params" in rules and parent and name and "params" in report:
-            keys.append(site_key(site(trace, parent, name), params_mark(report["params"])))
-        if "site" in rules and "call_id" in report and parent:
-            report["_site"] = [site(trace, parent, name), params_mark(report["params"]) if "params" in report else ""]
-        if "parent?tool" in rules and parent and name:
-            report["_refs"] = [("call of", trace, parent, name)]
-        if "only call" in rules and own:
-            keys.append(only_call(trace, report["span_id"]))
-        if "hand-off" in rules and parent:
-            keys.append(hand_off(trace, parent))
-    if keys:
+    trace = report.get("trace_id")
+    if not rules or not trace:
+        return
+    # What is called: a tool, or a model.
+    name = bare_tool(report.get("tool", "")) if report["operation"] == "tool" else report["operation"]
+    marked = "params" in report and not MARKED.isdisjoint(rules)
+    mark = params_mark(report["params"]) if marked else ""
+    at = At(trace, report.get("parent_span_id"), report["span_id"] if own else None, name, mark)
+    if keys := [key for rule, key_at in KEYS.items() if rule in rules and (key := key_at(at))]:
         report["_keys"] = keys
+    if at.parent:
+        _refer(rules, report, at.parent, at)
+
+
+def _refer(rules: Collection[str], report: Report, parent: str, at: At) -> None:
+    if "site" in rules and "call_id" in report:
+        report["_site"] = [site(at.trace, parent, at.name), at.mark]
+    if "parent?tool" in rules and at.name:
+        report["_refs"] = [("call of", at.trace, parent, at.name)]
+
+
+class At(NamedTuple):
+    """Where a call is: its trace, the spans around and of it, what is called, and the mark of its arguments."""
+
+    trace: str
+    parent: str | None
+    span: str | None
+    name: str
+    mark: str
+
+
+def _in_parent(at: At) -> Key | None:
+    if not at.parent:
+        return None
+    return ("call of", at.trace, at.parent, at.name) if at.name == "model" else ("span", at.trace, at.parent)
+
+
+def _call_of(at: At, span: str | None) -> Key | None:
+    return ("call of", at.trace, span, at.name) if span and at.name else None
+
+
+def _call_at(at: At) -> Key | None:
+    return site_key(site(at.trace, at.parent, at.name), at.mark) if at.parent and at.name and at.mark else None
+
+
+# The key that each rule of a row gives.
+KEYS: Mapping[str, Callable[[At], Key | None]] = {
+    "parent": _in_parent,
+    "span+tool": lambda at: _call_of(at, at.span),
+    "parent+tool": lambda at: _call_of(at, at.parent),
+    "parent+tool+params": _call_at,
+    "only call": lambda at: only_call(at.trace, at.span) if at.span else None,
+    "hand-off": lambda at: hand_off(at.trace, at.parent) if at.parent else None,
+}
 
 
 def only_call(trace: str, span: str) -> Key:
@@ -119,13 +153,18 @@ def uniqueness(call_id: str, tool: str) -> int:
     (`call_1`, `functions.read:0`) or the tool's name.
     """
     own = call_id.replace(tool, "") if tool else call_id
-    runs = RUNS.findall(WORDS.sub("", own)) if len(own) <= 200 else ["long"] * 5
-    letters, digits = (sum(len(run) for run in runs if run.isdigit() is kind) for kind in (False, True))
-    if digits >= 16 or max(map(len, re.findall(r"[A-Za-z0-9]+", own)), default=0) >= 20:
+    if LONG_RUN.search(own):
         return UNIQUE
-    if letters >= 2 and digits >= 1 and letters + digits >= 8 and len(runs) >= 3:
+    if len(own) > LONGEST_ID:
+        return 0
+    runs = RUNS.findall(WORDS.sub("", own))
+    digits = sum(len(run) for run in runs if run.isdigit())
+    letters = sum(map(len, runs)) - digits
+    least, most = sorted((letters, digits))
+    mixed = len(runs) >= 3 and least > 0
+    if digits >= 16 or (mixed and letters >= 2 and least + most >= 8):
         return UNIQUE
-    return LIKELY if digits >= 8 or (letters and digits >= 3 and len(runs) >= 3) else 0
+    return LIKELY if digits >= 8 or (mixed and digits >= 3) else 0
 
 
 def call_key(service: str, call_id: str, tool: str) -> Key | None:

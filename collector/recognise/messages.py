@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from collector.decode.record import Record
@@ -40,7 +41,12 @@ OUTPUT_MARKS = {"error-text": "error", "error-json": "error", "execution-denied"
 ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", "id", "ref")
 NAME_KEYS = ("toolName", "tool_name", "name", "tool")
 ARGUMENT_KEYS = ("input", "arguments", "args", "parameters", "tool_input")
-RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response")
+RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response", "parts")  # the last is LiteLLM's
+RESULT_IDS = ("tool_call_id", "toolCallId")
+EVENT_RESULT_IDS = (*RESULT_IDS, "id")
+ERROR_KEYS = ("is_error", "isError", "error")
+ERROR_TYPES = ("tool-error", "retry-prompt")
+WRAPPERS = ("parts", "content", "contents", "messages", "message", "tool_calls", "inputs", "input")
 MESSAGES = re.compile(r"\s*(?:\{.*?\"messages\"\s*:\s*)?\[\s*", re.DOTALL)
 COMMA = re.compile(r"\s*,\s*")
 DECODER = json.JSONDecoder()
@@ -83,59 +89,47 @@ def calls_and_results(messages: Any, *, answers: bool) -> Iterator[Call | Result
 
     Of messages written as events only those at the end that answer this request (`answers`), or only all others.
     """
-    told = messages_in(messages)
-    if isinstance(told, dict) and told.get("type") == "chat_messages":  # LangWatch's
-        told = told.get("value")
-    return _walk(_events(told, answers=answers))
+    messages = messages_in(messages)
+    if isinstance(messages, dict) and messages.get("type") == "chat_messages":  # LangWatch's
+        messages = messages.get("value")
+    return _walk(_events(messages, answers=answers))
 
 
 def messages_in(value: Any) -> Any:
     """The messages of a JSON text, of a text that was cut those that are whole; any other value unchanged."""
-    told = parsed(value)
-    found = MESSAGES.match(told) if isinstance(told, str) else None
-    whole: list[Any] = []
-    while found:
-        try:
-            one, at = DECODER.raw_decode(told, found.end())
-        except (ValueError, RecursionError):
-            break
-        whole.append(one)
-        found = COMMA.match(told, at)
-    return whole or told
+    whole = parsed(value)
+    return list(_whole(whole)) or whole if isinstance(whole, str) else whole
 
 
 def beginning(value: Any) -> Any:
     """The first message that is not the system's, of messages or of their JSON text, which is read no further; None if
     there is none.
     """
-    for one in _leading(value):
-        role = as_text(one.get("role", one.get("type"))) if isinstance(one, dict) else None
+    messages = _whole(value) if isinstance(value, str) else iter(value if isinstance(value, list) else ())
+    for message in islice(messages, 4):
+        role = as_text(message.get("role", message.get("type"))) if isinstance(message, dict) else None
         if role not in SYSTEM_ROLES:
-            return one
+            return message
     return None
 
 
-def _leading(value: Any) -> Iterator[Any]:
-    """The messages of a list or of its JSON text, one by one; at most four."""
-    if isinstance(value, list):
-        yield from value[:4]
-    found = MESSAGES.match(value) if isinstance(value, str) else None
-    for _ in range(4):
-        if not found:
-            return
+def _whole(text: str) -> Iterator[Any]:
+    """The messages of a JSON text one by one, as far as they are whole."""
+    found = MESSAGES.match(text)
+    while found:
         try:
-            one, at = DECODER.raw_decode(value, found.end())
+            message, at = DECODER.raw_decode(text, found.end())
         except (ValueError, RecursionError):
             return
-        yield one
-        found = COMMA.match(value, at)
+        yield message
+        found = COMMA.match(text, at)
 
 
 def _events(messages: Any, *, answers: bool) -> Any:
     """Of messages written as events, those at the end that answer this request, or all others."""
-    if not isinstance(messages, list) or not any(isinstance(one, dict) and "event.name" in one for one in messages):
+    named = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+    if not any("event.name" in message for message in named):
         return messages
-    named = [one for one in messages if isinstance(one, dict)]
     end = len(named)
     while end and named[end - 1].get("event.name") in ANSWER_EVENTS:
         end -= 1
@@ -158,78 +152,113 @@ def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | ModelTurn]:
 
 
 def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | ModelTurn]:
-    if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
-        path = value.get("id")  # of its class: in JavaScript the only place of the role
-        role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None
-        value = {"type": role, **lc} if role else lc
+    if "lc" in value:
+        value = _unserialised(value)
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES or value == BLANK:
         yield ANSWER
-    for name in ("functionCall", "toolRequest", "toolUse", "tool_call"):
-        if isinstance(part := value.get(name), dict):
-            yield _call(part)
-    for name in ("functionResponse", "toolResponse", "toolResult"):
-        if isinstance(part := value.get(name), dict):
-            yield _result(part)
-    if isinstance(part := value.get("tool_call_result"), dict):  # Haystack's: contains the call
-        origin = part.get("origin")
-        yield _result({**(origin if isinstance(origin, dict) else {}), **part})
-    if value.get("role") == "function" and isinstance(part := value.get("function"), list):  # AutoGen's: JSON texts
-        yield from (_result(one) for one in map(parsed, part) if isinstance(one, dict))
+    if not NAMED_PARTS.isdisjoint(value):
+        yield from _named_parts(value)
     kind = as_text(value.get("type", value.get("part_kind")))
-    ids = ("tool_call_id", "toolCallId", "id") if "event.name" in value else ("tool_call_id", "toolCallId")
-    if kind in RESULT_TYPES or (value.get("role", kind) == "tool" and _first(value, ids)):
+    if kind in RESULT_TYPES or _is_tools(value, kind):
         yield _result(value)
-        return
-    if kind in CALL_TYPES:
+    elif kind in CALL_TYPES:
         yield _call(value)
-        return
-    if kind == "function" and "id" in value:  # Langtrace's answers have calls for content
+    elif kind == "function" and "id" in value:  # Langtrace's answers have calls for content
         yield from _tool_calls([value])
-        return
-    if "tool_use_id" in value and "tool_response" in value:  # Claude Code's PostToolBatch hook
+    elif "tool_use_id" in value and "tool_response" in value:  # Claude Code's PostToolBatch hook
         yield _call(value)
         yield _result(value)
-        return
-    for name in ("parts", "content", "contents", "messages", "message", "tool_calls", "inputs", "input"):
-        if isinstance(part := value.get(name), (list, dict)) and part:
-            yield from _tool_calls(part) if name == "tool_calls" else _walk(part, depth + 1)
-        elif name == "content" and isinstance(part, str) and part[:1] in "[{" and MARKS.search(part):
-            yield from _walk(parsed(part), depth + 1)
+    else:
+        yield from _within(value, depth + 1)
+
+
+def _unserialised(value: dict[str, Any]) -> dict[str, Any]:
+    """LangChain's serialised message as the message."""
+    message = value.get("kwargs")
+    if not isinstance(message, dict):
+        return value
+    path = value.get("id")  # of its class: in JavaScript the only place of the role
+    role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None
+    return {"type": role, **message} if role else message
+
+
+def _named_parts(value: dict[str, Any]) -> Iterator[Call | Result]:
+    """The calls and results that stand under names of their own."""
+    for name, read in PARTS.items():
+        if isinstance(part := value.get(name), dict):
+            yield read(part)
+    if value.get("role") == "function" and isinstance(texts := value.get("function"), list):  # AutoGen's: JSON texts
+        for part in map(parsed, texts):
+            if isinstance(part, dict):
+                yield _result(part)
+
+
+def _is_tools(value: dict[str, Any], kind: str | None) -> bool:
+    """Whether it is a message in the role of the tool that a call's id names."""
+    if value.get("role", kind) != "tool":
+        return False
+    return _first(value, EVENT_RESULT_IDS if "event.name" in value else RESULT_IDS) != ""
+
+
+def _within(value: dict[str, Any], depth: int) -> Iterator[Call | Result | ModelTurn]:
+    for name in WRAPPERS:
+        part = value.get(name)
+        if not part:
+            continue
+        if isinstance(part, (list, dict)):
+            yield from _tool_calls(part) if name == "tool_calls" else _walk(part, depth)
+        elif name == "content" and isinstance(part, str) and part[0] in "[{" and MARKS.search(part):
+            yield from _walk(parsed(part), depth)
 
 
 def _tool_calls(calls: list[Any] | dict[str, Any]) -> Iterator[Call]:
-    for one in calls if isinstance(calls, list) else ():
-        if isinstance(one, dict):
-            inner = one.get("function")
-            yield _call({**one, **inner} if isinstance(inner, dict) else one)
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            inner = call.get("function")
+            yield _call({**call, **inner} if isinstance(inner, dict) else call)
+
+
+def _value(part: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The value of the first of the keys that is there."""
+    return next((part[key] for key in keys if key in part), None)
 
 
 def _call(part: Mapping[str, Any]) -> Call:
-    return Call(
-        _first(part, ID_KEYS),
-        _first(part, NAME_KEYS),
-        as_params(next((part[key] for key in ARGUMENT_KEYS if key in part), None)),
-    )
+    return Call(_first(part, ID_KEYS), _first(part, NAME_KEYS), as_params(_value(part, ARGUMENT_KEYS)))
 
 
 def _result(part: Mapping[str, Any]) -> Result:
-    value = next((part[key] for key in RESULT_KEYS if key in part), part.get("parts"))  # LiteLLM's
-    mark = as_text(part.get("status")) or ""
-    if (
-        part.get("is_error") is True
-        or part.get("isError") is True
-        or part.get("error") is True
-        or part.get("type", part.get("part_kind")) in ("tool-error", "retry-prompt")
-    ):
-        mark = "error"
+    mark = "error" if _is_marked(part) else as_text(part.get("status")) or ""
+    value = _value(part, RESULT_KEYS)
     for _ in range(2):  # AI SDK's output; VoltAgent wraps it once more
-        if not isinstance(value, dict) or (kind := as_text(value.get("type"))) is None:
-            break
-        if "value" not in value and kind not in OUTPUT_MARKS:
+        kind = as_text(value.get("type")) if isinstance(value, dict) else None
+        if kind is None or ("value" not in value and kind not in OUTPUT_MARKS):
             break
         mark = OUTPUT_MARKS.get(kind, mark)
         value = value.get("value", value.get("reason"))
     return Result(_first(part, ID_KEYS), _first(part, NAME_KEYS), value, mark)
+
+
+def _is_marked(part: Mapping[str, Any]) -> bool:
+    """Whether a result says that it is an error."""
+    if part.get("type", part.get("part_kind")) in ERROR_TYPES:
+        return True
+    return any(part.get(key) is True for key in ERROR_KEYS)
+
+
+def _haystacks(part: Mapping[str, Any]) -> Result:
+    """Haystack's result, which contains the call."""
+    origin = part.get("origin")
+    return _result({**(origin if isinstance(origin, dict) else {}), **part})
+
+
+# The parts of messages that stand under a name of their own, and what they are.
+PARTS: Mapping[str, Callable[[Mapping[str, Any]], Call | Result]] = {
+    **dict.fromkeys(("functionCall", "toolRequest", "toolUse", "tool_call"), _call),
+    **dict.fromkeys(("functionResponse", "toolResponse", "toolResult"), _result),
+    "tool_call_result": _haystacks,
+}
+NAMED_PARTS = frozenset((*PARTS, "function"))
 
 
 def _first(part: Mapping[str, Any], keys: Iterable[str]) -> str:
@@ -269,29 +298,41 @@ def _listed(value: Any) -> Any:
 
 def messages_at(places: Iterable[str], record: Record) -> Iterator[Any]:
     """The messages at these places: attributes, flattened attributes, span events, or the body of the log record."""
-    attributes = record.attributes
     for key in places:
         if key == "@body":
-            if isinstance(body := parsed(record.body), dict):
-                yield [{"role": "tool", "tool_call_id": body.get("id"), **body}]
-        elif key == "@events" and not record.events:
-            continue
+            yield from _in_body(record)
         elif key == "@events":
-            yield [_event_message(one.name, one.attributes) for one in record.events if one.name in MESSAGE_EVENTS]
-            yield from (value for one in record.events if (value := one.attributes.get("gen_ai.input.messages")))
-            yield from _in_events(record, PROMPT_EVENT)
+            if record.events:
+                yield from _of_events(record)
         elif ">" in key:
             yield from _in_events(record, key)
         elif key.endswith(".*"):
-            yield unflattened(attributes, key[:-2])
-        elif present(value := attributes.get(key)):
+            yield unflattened(record.attributes, key[:-2])
+        elif present(value := record.attributes.get(key)):
             yield value
+
+
+def _in_body(record: Record) -> Iterator[Any]:
+    body = parsed(record.body)
+    if isinstance(body, dict):
+        yield [{"role": "tool", "tool_call_id": body.get("id"), **body}]
+
+
+def _of_events(record: Record) -> Iterator[Any]:
+    """The messages that are span events, then those in attributes of span events."""
+    yield [_event_message(event.name, event.attributes) for event in record.events if event.name in MESSAGE_EVENTS]
+    for event in record.events:
+        if value := event.attributes.get("gen_ai.input.messages"):
+            yield value
+    yield from _in_events(record, PROMPT_EVENT)
 
 
 def _in_events(record: Record, key: str) -> Iterator[Any]:
     """The values of an attribute of the span events of a name, both in the key (`gen_ai.choice>message`)."""
-    event, _, attribute = key.partition(">")
-    yield from (value for one in record.events if one.name == event and present(value := one.attributes.get(attribute)))
+    name, _, attribute = key.partition(">")
+    for event in record.events:
+        if event.name == name and present(value := event.attributes.get(attribute)):
+            yield value
 
 
 def _event_message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:

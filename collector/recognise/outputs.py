@@ -34,18 +34,22 @@ WORDS = {
 DENIED_PART = re.compile(r"(^|_)(denied|rejected|reject|declined|blocked|forbidden)(_|$)")
 CANCELLED_PART = re.compile(r"(^|_)(cancell?ed|abort(ed)?|interrupted)(_|$)")
 
+FAILURES = ("error", "denied", "cancelled")
 FAILED_KEYS = ("is_error", "isError", "isFailure", "is_failure")
 GOOD_KEYS = ("ok", "success", "succeeded", "Success")
 EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
-STREAM_KEYS = ("stdout", "stderr", "output")  # beside one of them, `exit` is an exit code too
+STREAMED_EXIT_KEYS = (*EXIT_KEYS, "exit")
+EXIT_CODE = re.compile(r"-?\d{1,5}(\.0)?")
+STREAM_KEYS = frozenset(("stdout", "stderr", "output"))  # beside one of them, `exit` is an exit code too
 TIMEOUT_KEYS = ("timed_out", "timedOut", "is_timeout")
 DENIED_KEYS = ("denied",)
+INTERRUPTED_KEYS = ("interrupted",)
 STOPPED_KEYS = ("cancelled", "canceled", "aborted")
 INNER_KEYS = ("output", "content", "result", "text")
 ENVELOPE_KEYS = ("jsonrpc", "id")
-TOLD_KEYS = ("error_message", "errorMessage")
+ERROR_TEXT_KEYS = ("error_message", "errorMessage")
 TEXT_KEYS = (
-    *TOLD_KEYS,
+    *ERROR_TEXT_KEYS,
     "stderr",
     "message",
     "reason",
@@ -106,14 +110,12 @@ def read_output(value: Any, rules: Rules) -> Output:
     value = _of_block(value)
     if isinstance(value, dict):
         return _map(_opened(value), rules)
-    if isinstance(value, list):
-        text = text_of(value)
-        return (
-            Output("error", text)
-            if any(isinstance(one, dict) and _any(one, FAILED_KEYS) for one in value)
-            else _inner(text, rules)
-        )
-    return _text(as_text(value) or "", rules)
+    if not isinstance(value, list):
+        return _text(as_text(value) or "", rules)
+    text = text_of(value)
+    if any(isinstance(block, dict) and _any(block, FAILED_KEYS) for block in value):
+        return Output("error", text)
+    return _inner(text, rules)
 
 
 def _of_block(value: Any) -> Any:
@@ -139,34 +141,64 @@ def _any(value: dict[str, Any], keys: Sequence[str]) -> bool:
 
 def _map(value: dict[str, Any], rules: Rules) -> Output:
     own = value.keys() <= OWN_KEYS and not _any(value, GOOD_KEYS)
-    if own and _any(value, DENIED_KEYS):
-        return Output("denied", text_of(value))
-    if _any(value, ("interrupted",)) or (own and _any(value, STOPPED_KEYS)):
-        return Output("cancelled", text_of(value))
+    if outcome := _stopped(value, own):
+        return Output(outcome, text_of(value))
     if _any(value, TIMEOUT_KEYS):
         return Output("error", text_of(value), None, ("timeout",))
-    exits = EXIT_KEYS if value.keys().isdisjoint(STREAM_KEYS) else (*EXIT_KEYS, "exit")
-    exit_code = next((code for key in exits if key in value and (code := _exit_code(value[key])) is not None), None)
+    exit_code = _exit_code_of(value)
+    outcome = _stated(value, own) or ("error" if _is_failed(value) else "")
+    if outcome or exit_code:
+        return Output(outcome, text_of(value), exit_code)
+    within = _within(value, rules)
+    if exit_code is not None:
+        within.exit_code = exit_code
+    within.text = within.text or text_of(value)
+    return within
+
+
+def _stopped(value: dict[str, Any], own: bool) -> str:
+    """Whether the call was "denied" or "cancelled"; "" if neither."""
+    if own and _any(value, DENIED_KEYS):
+        return "denied"
+    stopped = _any(value, INTERRUPTED_KEYS) or (own and _any(value, STOPPED_KEYS))
+    return "cancelled" if stopped else ""
+
+
+def _exit_code_of(value: dict[str, Any]) -> int | None:
+    for key in EXIT_KEYS if STREAM_KEYS.isdisjoint(value) else STREAMED_EXIT_KEYS:
+        if key in value and (code := _exit_code(value[key])) is not None:
+            return code
+    return None
+
+
+def _stated(value: dict[str, Any], own: bool) -> str:
+    """The failure that the word under `status` states, if the tool itself and no thing of its world has this status."""
+    status = value.get("status")
+    if not (own or status == "error" or any(present(value.get(key)) for key in ERROR_TEXT_KEYS)):
+        return ""
+    verdict = verdict_of(status)
+    return verdict if verdict in FAILURES else ""
+
+
+def _is_failed(value: dict[str, Any]) -> bool:
+    """Whether a key tells of a failure."""
+    if _any(value, FAILED_KEYS) or any(as_bool(value.get(key)) is False for key in GOOD_KEYS):
+        return True
     error = value.get("error")
-    failed = value.get("status") == "error" or any(present(value.get(key)) for key in TOLD_KEYS)
-    status = verdict_of(value.get("status")) if own or failed else ""
-    if status not in ("error", "denied", "cancelled"):
-        bad = _any(value, FAILED_KEYS) or any(key in value and as_bool(value[key]) is False for key in GOOD_KEYS)
-        told = error is True or (isinstance(error, (str, dict, list)) and tells_error(error))
-        status = "error" if bad or told else ""
-    if status or exit_code:
-        return Output(status, text_of(value), exit_code)
-    within = next((one for key in INNER_KEYS if present(one := value.get(key))), None)
-    read = _inner(text_of(within), rules) if isinstance(within, (str, list)) else Output()
-    return Output(
-        read.verdict, read.text or text_of(value), read.exit_code if exit_code is None else exit_code, read.shape
-    )
+    return error is True or (isinstance(error, (str, dict, list)) and tells_error(error))
+
+
+def _within(value: dict[str, Any], rules: Rules) -> Output:
+    """What the content under an inner key says."""
+    within = next((inner for key in INNER_KEYS if present(inner := value.get(key))), None)
+    return _inner(text_of(within), rules) if isinstance(within, (str, list)) else Output()
 
 
 def _exit_code(value: Any) -> int | None:
     if type(value) is int:
         return value
-    return as_int(value) if isinstance(value, (str, float)) and re.fullmatch(r"-?\d{1,5}(\.0)?", str(value)) else None
+    written = isinstance(value, (str, float)) and EXIT_CODE.fullmatch(str(value))
+    return as_int(value) if written else None
 
 
 def _inner(text: str, rules: Rules) -> Output:
@@ -233,18 +265,22 @@ def _text_parts(value: dict[str, Any]) -> Iterator[Any]:
 
 def breaks_schema(schemas: Sequence[Any], params: Any) -> bool:
     """Whether arguments violate the tool's JSON schema: not a map, a required one missing, a wrong plain type."""
-    schema = next((one for value in schemas if isinstance(one := parsed(value), dict)), None)
-    properties = schema.get("properties") if schema else None
-    if schema is None or params is None or not isinstance(properties, dict):
+    schema = next((schema for schema in map(parsed, schemas) if isinstance(schema, dict)), {})
+    properties = schema.get("properties")
+    if params is None or not isinstance(properties, dict):
         return False
     if not isinstance(params, dict):
         return True
     required = schema.get("required")
-    for name in required if isinstance(required, list) else ():
-        one = properties.get(name) if isinstance(name, str) and name not in params else None
-        if isinstance(one, dict) and "default" not in one and "anyOf" not in one:  # strict modes list all as required
-            return True
+    names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+    if any(name not in params and _is_needed(properties.get(name)) for name in names):
+        return True
     return any(_wrong_type(properties.get(name), value) for name, value in params.items())
+
+
+def _is_needed(schema: Any) -> bool:
+    """Whether a parameter that is listed as required must be there: strict modes list all."""
+    return isinstance(schema, dict) and schema.keys().isdisjoint(("default", "anyOf"))
 
 
 def _wrong_type(schema: Any, value: Any) -> bool:

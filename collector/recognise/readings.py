@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -119,14 +119,20 @@ def before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """
     both = dict(other)
     for name, value in own.items():
-        keys = [value] if isinstance(value, str) else value
-        inherited = both.get(name, [])
-        inherited = [inherited] if isinstance(inherited, str) else inherited
-        alone = isinstance(keys, bool) or not keys or isinstance(inherited, bool)
-        gone = set() if alone else {f"-{one}" for one in inherited}.intersection(keys)
-        merged = keys if alone else [*keys, *inherited]
-        both[name] = merged if alone else [one for one in merged if one not in gone and f"-{one}" not in gone]
+        both[name] = _joined(_as_list(value), _as_list(both.get(name, [])))
     return both
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _joined(keys: Any, inherited: Any) -> Any:
+    """Two lists as one without the keys that are left out; a boolean or an empty list alone."""
+    if isinstance(keys, bool) or not keys or isinstance(inherited, bool):
+        return keys
+    left_out = {f"-{key}" for key in inherited}.intersection(keys)
+    return [key for key in (*keys, *inherited) if key not in left_out and f"-{key}" not in left_out]
 
 
 def is_standard(key: str) -> bool:
@@ -157,10 +163,7 @@ def _uses(
     uses: dict[str, list[Use]] = {}
     special: list[tuple[Use, Reader]] = []
     resource: list[tuple[Use, str]] = []
-    wanted = [(column, "", listed(keys)) for column, keys in fields.items()]
-    wanted += [("", kind, listed(evidence.get(kind) or [])) for kind in EVIDENCE_LISTS]
-    wanted += [("", f"shape:{key.rpartition('#')[2]}", [key]) for key in evidence.get("shapes") or ()]
-    for slot, kind, keys in wanted:
+    for slot, kind, keys in _wanted(fields, evidence):
         for preference, written in enumerate(keys):
             key = written.removesuffix("|s")
             use = _use(slot, kind, preference, 1000.0 if key != written else 1.0)
@@ -172,6 +175,16 @@ def _uses(
                 special.append((use, reader(key)))
     by_key = {key: same(tuple(found)) for key, found in uses.items()}
     return by_key, same(tuple(special)), same(tuple(resource))
+
+
+def _wanted(fields: Mapping[str, Any], evidence: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
+    """Column or kind of evidence, the other one empty, and the keys that it is read from."""
+    for column, keys in fields.items():
+        yield column, "", listed(keys)
+    for kind in EVIDENCE_LISTS:
+        yield "", kind, listed(evidence.get(kind) or [])
+    for key in evidence.get("shapes") or ():
+        yield "", f"shape:{key.rpartition('#')[2]}", [key]
 
 
 @cache

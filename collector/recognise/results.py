@@ -10,6 +10,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from collector.decode.record import Record
@@ -23,7 +24,7 @@ from collector.recognise.identify import (
     only_call,
     params_mark,
 )
-from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
+from collector.recognise.messages import MARKS, Call, ModelTurn, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
 from collector.recognise.readings import Rules
@@ -34,6 +35,7 @@ from collector.report import ASKED_TWIN, RESULT_TWIN, Rank, Report, Role, Streng
 Answered = tuple[Result, Call | None, int]  # a result, its call, how many results the model had seen before it
 
 CALLS = re.compile("[Tt]ool|unction")  # in the JSON text of an answer that asks for any
+FAILURES = frozenset(("error", "denied", "cancelled"))
 REMINDER = "<system-reminder>"  # what Claude Code appends for the model: each time another text
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
@@ -143,29 +145,45 @@ def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
         if not MARKS.search(messages):
             return []
         messages = messages_in(messages)
-    calls: dict[str, Call] = {}
-    results: list[Answered] = []
-    waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
-    seen: Counter[str] = Counter()
-    exchange = -1  # how many results there were when the model last said something
+    read = _Conversation()
     for found in calls_and_results(messages, answers=False):
+        read.add(found)
+    if len(read.results) > 1 and read.exchange < 0 and _unanswered(messages):
+        read.exchange = len(read.results)
+        read.results[-1] = (*read.results[-1][:2], read.exchange)
+    known = [(result, call or read.call_of(result), turn) for result, call, turn in read.results]
+    return [
+        _tool_result(result, call, rules, turn, turn == read.exchange)
+        for result, call, turn in _in_order(known, read.calls)
+        if result.tells
+    ]
+
+
+class _Conversation:
+    """Results and their calls, as far as messages are read."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Call] = {}
+        self.results: list[Answered] = []
+        self.exchange = -1  # how many results there were when the model last said something
+        self._waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
+        self._seen: Counter[str] = Counter()
+
+    def add(self, found: Call | Result | ModelTurn) -> None:
         if isinstance(found, Result):
             # Here already: a later call may have the same id.
-            call = _numbered(found, waiting, seen) or calls.get(bare_id(found.call_id, found.tool))
-            results.append((found, call, exchange))
-            continue
-        exchange = len(results)
+            call = _numbered(found, self._waiting, self._seen) or self.call_of(found)
+            self.results.append((found, call, self.exchange))
+            return
+        self.exchange = len(self.results)
         if isinstance(found, Call):
-            calls[bare_id(found.call_id, found.tool)] = found
-            waiting.setdefault(found.tool, deque()).append(found)
+            self.calls[bare_id(found.call_id, found.tool)] = found
+            self._waiting.setdefault(found.tool, deque()).append(found)
         else:
-            waiting.clear()
-    if len(results) > 1 and exchange < 0 and _unanswered(messages):
-        exchange = len(results)
-        results[-1] = (*results[-1][:2], exchange)
-    known = [(one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results]
-    told = (answered for answered in _in_order(known, calls) if answered[0].tells)
-    return [_tool_result(one, call, rules, at, at == exchange) for one, call, at in told]
+            self._waiting.clear()
+
+    def call_of(self, result: Result) -> Call | None:
+        return self.calls.get(bare_id(result.call_id, result.tool))
 
 
 def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]:
@@ -238,32 +256,37 @@ def _named(text: str) -> str:
 def _judge(result: Result, output: Output) -> tuple[str, int, str]:
     text = (output.text or text_of(result.value)).partition(REMINDER)[0].rstrip()
     marked = verdict_of(result.mark)
-    if (
-        marked in ("error", "denied", "cancelled")
-        or output.verdict in ("error", "denied", "cancelled")
-        or output.exit_code
-    ):
-        outcome = next((one for one in (marked, output.verdict) if one and one != "ok"), "error")
-        refusal = refusal_in(text) if outcome == "error" and not output.exit_code else ""
-        return refusal or outcome, Strength.ERROR, text
+    if output.exit_code or not FAILURES.isdisjoint((marked, output.verdict)):
+        return _failure((marked, output.verdict), output.exit_code, text), Strength.ERROR, text
     if marked == "ok" or output.exit_code == 0:
         return "ok", Strength.RESULT_OK, text
-    head = text[:400]
-    refusal = refusal_in(head.lstrip().partition("\n")[0])
-    telling = any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START))
-    if telling or refusal or _is_validation(result.value):
-        return refusal or "error", Strength.RESULT_MAYBE, text
+    if seems := _seeming_failure(text[:400]):
+        return seems, Strength.RESULT_MAYBE, text
+    if _is_validation(result.value):
+        return "error", Strength.RESULT_MAYBE, text
     return "ok", Strength.RESULT_OK, text
+
+
+def _failure(verdicts: Iterable[str], exit_code: int | None, text: str) -> str:
+    """The outcome of a result that a mark or its output calls a failure."""
+    outcome = next((verdict for verdict in verdicts if verdict not in ("", "ok")), "error")
+    refusal = refusal_in(text) if outcome == "error" and not exit_code else ""
+    return refusal or outcome
+
+
+def _seeming_failure(head: str) -> str:
+    """The failure that a result without any mark reads like; "" if it does not."""
+    if refusal := refusal_in(head.lstrip().partition("\n")[0]):
+        return refusal
+    return "error" if any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START)) else ""
 
 
 def _is_validation(value: Any) -> bool:
     """pydantic's list of errors: [{"type": "missing", "loc": ["command"], "msg": "Field required"}]."""
-    value = parsed(value)
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(one, dict) and {"type", "loc", "msg"} <= one.keys() for one in value)
-    )
+    errors = parsed(value)
+    if not isinstance(errors, list) or not errors:
+        return False
+    return all(isinstance(error, dict) and error.keys() >= {"type", "loc", "msg"} for error in errors)
 
 
 def result_reports(
@@ -274,64 +297,85 @@ def result_reports(
     `model` has the columns of the request's own record. A result that several requests repeat counts once.
     """
     scope = model.get("session") or record.trace_id or model.get("service_instance", "")
-    told_as = {role for role, *_ in each_twin(row.twin)}
-    roles = [role for role in (Role.FRAMEWORK, Role.CLIENT) if role in told_as]
-    for some in results:
-        for position, one in enumerate(some):
-            lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
-            # Without a session the next trace repeats the whole conversation: repeated results must make no events.
-            lends = lends or not (one.fresh or "session" in model)
-            if lends and (one.outcome == "ok" or one.strength <= Strength.OK_DEFAULT):
-                continue
-            report = _result_report(roles, record, model, one, position, lends=lends)
-            if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
-                report["time_ns"] = record.time_ns
-            if "site" in row.keys and "params" in report:
-                report["_site"] = ["", params_mark(report["params"])]
-            whole = bool(one.tool), one.params is not None, "agent" in model
-            digest = key64(*map(str, (model.get("service"), scope, one.call_id, one.digest, one.fresh, whole)))
-            before = told.get(digest)
-            if before is None or report["time_ns"] < before["time_ns"]:
-                told[digest] = report
+    own = [role for role, *_ in each_twin(row.twin)]
+    roles = [role for role in (Role.FRAMEWORK, Role.CLIENT) if role in own]
+    for position, result in chain.from_iterable(map(enumerate, results)):
+        lends = _only_lends(row, model, result)
+        if lends and (result.outcome == "ok" or result.strength <= Strength.OK_DEFAULT):
+            continue
+        report = _result_report(roles, record, model, result, position, lends=lends)
+        if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
+            report["time_ns"] = record.time_ns
+        if "site" in row.keys and "params" in report:
+            report["_site"] = ["", params_mark(report["params"])]
+        whole = result.tool != "", result.params is not None, "agent" in model
+        said = (model.get("service"), scope, result.call_id, result.digest, result.fresh, whole)
+        _keep_earliest(told, key64(*map(str, said)), report)
+
+
+def _only_lends(row: Row, model: Report, result: ToolResult) -> bool:
+    """Whether a result makes no event by itself."""
+    if row.told_policy == "amend" or (row.told_policy == "refused" and not result.refused):
+        return True
+    # Without a session the next trace repeats the whole conversation: repeated results must make no events.
+    return not result.fresh and "session" not in model
+
+
+def _keep_earliest(told: dict[int, Report], digest: int, report: Report) -> None:
+    before = told.get(digest)
+    if before is None or report["time_ns"] < before["time_ns"]:
+        told[digest] = report
 
 
 def asked_ids(row: Row, record: Record) -> str:
     """The ids of the calls that the answer to this model request asks for, with spaces between."""
-    answers = [one for one in messages_at(row.asks, record) if not isinstance(one, str) or CALLS.search(one)]
-    asked = (one for messages in answers for one in calls_in(messages))
-    ids = (bare_id(call_id, tool) for call_id, tool, _ in asked if call_id and not is_name(call_id, tool))
-    return " ".join(dict.fromkeys(one for one in ids if one.split() == [one]))
+    ids: dict[str, None] = {}
+    for messages in messages_at(row.asks, record):
+        if isinstance(messages, str) and not CALLS.search(messages):
+            continue
+        for call_id, tool, _ in calls_in(messages):
+            bare = bare_id(call_id, tool)
+            if not is_name(call_id, tool) and bare.split() == [bare]:
+                ids[bare] = None
+    return " ".join(ids)
 
 
 def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
     """Reports that give the ids of the calls that the model asked for to their sibling spans, which have none."""
     for messages in messages_at(row.asked, record):
-        # OpenInference leaves empty arguments out
-        calls = [(call_id, tool, {} if params is None else params) for call_id, tool, params in calls_in(messages)]
-        transfers = sum(tool.startswith(TRANSFER) for _, tool, _ in calls)
+        calls = calls_in(messages)
+        sole = row.sole and len(calls) == 1  # in other tables one span may contain all steps of a run
+        hands_off = sum(tool.startswith(TRANSFER) for _, tool, _ in calls) == 1
         for call_id, tool, params in calls:
             report: Report = {
                 **part_of(model, ("source", "service", *SESSION)),
                 "operation": "tool",
                 "source_signal": record.signal,
                 "tool": tool,
-                "params": params,
+                "params": {} if params is None else params,  # OpenInference leaves empty arguments out
                 "time_ns": record.time_ns,
                 "_rank": Rank.ASKED,
                 "_lends": True,
             }
             if not is_name(call_id, tool):
                 report["call_id"] = call_id
-            if record.trace_id:
-                report["trace_id"] = record.trace_id
-                if record.parent_span_id:
-                    report["parent_span_id"], report["_twin"] = record.parent_span_id, ASKED_TWIN
-                    keys = report["_keys"] = []
-                    if len(calls) == 1 and row.sole:  # in other tables one span may contain all steps of a run
-                        keys.append(only_call(record.trace_id, record.parent_span_id))
-                    if transfers == 1 and tool.startswith(TRANSFER):
-                        keys.append(hand_off(record.trace_id, record.parent_span_id))
+            _place_below(report, record, sole=sole, hands_off=hands_off and tool.startswith(TRANSFER))
             yield report
+
+
+def _place_below(report: Report, record: Record, *, sole: bool, hands_off: bool) -> None:
+    """Says where the call that a model request asks for is to be found: beside the request, below one parent."""
+    trace, parent = record.trace_id, record.parent_span_id
+    if trace:
+        report["trace_id"] = trace
+    if not trace or not parent:
+        return
+    report["parent_span_id"], report["_twin"] = parent, ASKED_TWIN
+    keys = report["_keys"] = []
+    if sole:
+        keys.append(only_call(trace, parent))
+    if hands_off:
+        keys.append(hand_off(trace, parent))
 
 
 def _twins(roles: Iterable[str], report: Report) -> Iterator[Sequence[str]]:
@@ -343,36 +387,42 @@ def _twins(roles: Iterable[str], report: Report) -> Iterator[Sequence[str]]:
 
 
 def _result_report(
-    roles: Sequence[str], record: Record, model: Report, one: ToolResult, position: int, *, lends: bool
+    roles: Sequence[str], record: Record, model: Report, result: ToolResult, position: int, *, lends: bool
 ) -> Report:
     told = Rank.CLIENT if Role.CLIENT in roles else Rank.FRESH
     report: Report = {
         **part_of(model, SHARED),
         "operation": "tool",
         "source_signal": record.signal,
-        "outcome": one.outcome,
+        "outcome": result.outcome,
         "time_ns": (record.start_ns or record.time_ns or record.observed_ns) + position,
-        "_strength": one.strength,
-        "_rank": told if one.fresh else Rank.REPEATED,
+        "_strength": result.strength,
+        "_rank": told if result.fresh else Rank.REPEATED,
     }
-    if record.trace_id:
-        report["trace_id"] = record.trace_id
-    if record.trace_id and is_name(REPEATED_ID.sub("", one.call_id), one.tool):
-        report["_keys"] = [("told", record.trace_id, one.call_id)]
-    else:
-        report["call_id"] = one.call_id
-        if one.fresh and "session" not in model and (key := call_key(model.get("service", ""), one.call_id, one.tool)):
-            report["_keys"] = [key]
-    if one.tool:
-        report["tool"] = one.tool
-    if one.params is not None:
-        report["params"] = one.params
+    _identify(report, record, model, result)
+    if result.tool:
+        report["tool"] = result.tool
+    if result.params is not None:
+        report["params"] = result.params
     if lends:
         report["_lends"] = True
     elif twins := [*_twins(roles, report)]:
         report["_twin"] = twins
-    if one.text:
-        report["message"] = report["_text"] = one.text
-    if one.exit_code:
-        report["_shape"], report["tool_kind"] = ("exit_code", f"exit:{one.exit_code}"), "command"
+    if result.text:
+        report["message"] = report["_text"] = result.text
+    if result.exit_code:
+        report["_shape"], report["tool_kind"] = ("exit_code", f"exit:{result.exit_code}"), "command"
     return report
+
+
+def _identify(report: Report, record: Record, model: Report, result: ToolResult) -> None:
+    """Adds the trace, and the call's id; where that is only the tool's name, a key within the trace."""
+    call_id = result.call_id
+    if record.trace_id:
+        report["trace_id"] = record.trace_id
+        if is_name(REPEATED_ID.sub("", call_id), result.tool):
+            report["_keys"] = [("told", record.trace_id, call_id)]
+            return
+    report["call_id"] = call_id
+    if result.fresh and "session" not in model and (key := call_key(model.get("service", ""), call_id, result.tool)):
+        report["_keys"] = [key]

@@ -147,22 +147,26 @@ def look(scope: Scope, telling: Sequence[Record], counter: tuple[str, ...], into
 
     Attributes of other spans that are dropped by name are not read: that would cost more than everything else.
     """
-    signs, records = load_signs(), scope.records
+    signs = load_signs()
     around = min(signs.read(scope.resource), signs.read(scope.attributes), key=_smallest)
     into.add(*around)
     if around[0] in (ALL, UNTOLD):
-        roots = [one for one in records if not one.parent_span_id and one.signal == "span"]
-        told = {id(one): one for one in (*roots[:1], *telling)}
-        for one in told.values():
-            into.add(*signs.read(one.attributes, one.trace_state))
-        for one in roots[1:]:
-            if (state := one.trace_state) and id(one) not in told:
-                into.add(*signs.read({}, state))
+        _look_at_records(scope, telling, signs, into)
     if counter:
         session, number = counter
-        came, were = gaps((one.attributes.get(session), one.attributes.get(number)) for one in records)
+        came, were = gaps((record.attributes.get(session), record.attributes.get(number)) for record in scope.records)
         if were > came:
             into.add(came / were, f"gaps in {number}", came)
+
+
+def _look_at_records(scope: Scope, telling: Sequence[Record], signs: Signs, into: Sampled) -> None:
+    roots = [record for record in scope.records if not record.parent_span_id and record.signal == "span"]
+    whole = {id(record): record for record in (*roots[:1], *telling)}
+    for record in whole.values():
+        into.add(*signs.read(record.attributes, record.trace_state))
+    for record in roots[1:]:
+        if record.trace_state and id(record) not in whole:
+            into.add(*signs.read({}, record.trace_state))
 
 
 def gaps(numbers: Iterable[tuple[Any, Any]]) -> tuple[int, int]:

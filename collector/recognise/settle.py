@@ -8,7 +8,7 @@ evidence of failure; each of these wins over evidence of success, and that over 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ DENIED_CLASS = re.compile(
     r"|policy_violation"
 )
 DECIDED = ("denied", "cancelled", "error")
+FLAGS = ("true", "false")  # give no reason
 BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.
 OF_TIME = re.compile(r"time-?out|timed out|deadline exceeded", re.IGNORECASE)
@@ -138,30 +139,46 @@ def _weigh(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules) -> Non
         if kind == "outputs":
             for value in values:
                 _output(case, read_output(value, rules))
-        elif kind == "flags" or kind == "failed":
-            good = kind == "flags"
-            case.verdicts.update(
-                "ok" if flag == good else "error" for one in values if (flag := as_bool(one)) is not None
-            )
-        elif kind == "says":
-            case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)))
-        elif kind == "decisions":
-            case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)) in DECIDED)
-        elif kind == "errors":
-            if any(map(tells_error, values)):
-                case.verdicts.add("error")
         elif kind == "exits":
-            for value in values:
-                if (code := as_int(value)) is not None:
+            for code in map(as_int, values):
+                if code is not None:
                     case.exited(code)
-        elif kind == "blocked":
-            if any(map(tells_error, values)):
-                case.verdicts.add("denied")
-        elif kind == "statuses":
-            if any((as_int(value) or 0) >= 400 for value in values):
-                case.verdicts.add("error")
-        elif kind.startswith("shape:") and any(as_bool(one) for one in values):
+        elif verdict := VERDICTS.get(kind):
+            case.verdicts.update(map(verdict, values))
+        elif kind.startswith("shape:") and any(map(as_bool, values)):
             case.shape.append(kind.removeprefix("shape:"))
+    case.verdicts.discard("")
+
+
+def _flag(value: Any) -> str:
+    """What a value means that is true of a success; "" if it is no truth value."""
+    return {True: "ok", False: "error"}.get(as_bool(value), "")  # type: ignore[arg-type]
+
+
+def _failed_flag(value: Any) -> str:
+    return {True: "error", False: "ok"}.get(as_bool(value), "")  # type: ignore[arg-type]
+
+
+def _decision(value: Any) -> str:
+    verdict = verdict_of(value)
+    return verdict if verdict in DECIDED else ""
+
+
+def _status(value: Any) -> str:
+    code = as_int(value)
+    return "error" if code is not None and code >= 400 else ""
+
+
+# What a value of each kind of evidence shows: an outcome, or "" for none. Outputs and exit codes say more.
+VERDICTS: Mapping[str, Callable[[Any], str]] = {
+    "flags": _flag,
+    "failed": _failed_flag,
+    "says": verdict_of,
+    "decisions": _decision,
+    "errors": lambda value: "error" if tells_error(value) else "",
+    "blocked": lambda value: "denied" if tells_error(value) else "",
+    "statuses": _status,
+}
 
 
 def _output(case: _Case, output: Output) -> None:
@@ -174,44 +191,102 @@ def _output(case: _Case, output: Output) -> None:
         case.output_text = output.text
 
 
+class Reason(NamedTuple):
+    """Why a call failed: a text, and the name and stack of an exception."""
+
+    text: str
+    reported: str | None
+    stack: str
+
+
 def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
-    heard = said.raised if rules.exceptions else ()
-    told = [one for one in reversed(heard) if one.name or one.message]
-    raised = told[0] if told else Raised()
-    if rules.wrappers and rules.wrappers.fullmatch(raised.name):
-        raised = next((one for one in told[1:] if one.message and one.message in raised.message), raised)
-    names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
-    stated = said.status_message if rules.status else ""
-    told_texts = map(spoken, (said.message or "", raised.message, stated, case.output_text))
-    texts = [one for one in told_texts if one and one.lower() not in ("true", "false")]  # flags give no reason
-    text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
+    raised = _raised(said, rules)
+    text = _first_reason(_texts(case, rules, said, raised))
     code = _exit_code(text, rules) if case.exit_code is None else None
-    reported, stack = said.reported or raised.name or None, raised.stack
-    if not (stack or case.exit_code) and text != case.output_text:
-        head, stack, name, reason = untraced(text)
-        if name and (reported in BARE or not (reported or head)):
-            reported, text = name, reason or head or name
-        elif name:
-            ended = f"{name}: {reason}" if reason else name
-            text = head if ended in head else f"{head}\n{ended}".strip()
-    if reported and stack and rules.wrappers and rules.wrappers.fullmatch(reported):
-        reported = cause_in(stack, rules.wrappers) or reported
+    reason = Reason(text, said.reported or raised.name or None, raised.stack)
+    if not (raised.stack or case.exit_code) and text != case.output_text:
+        reason = _without_traceback(reason)
+    reason = _behind_wrapper(reason, rules)
     if code is not None:
         case.exited(code)
-    if "error" in case.verdicts and said.fixed != "error":
-        case.verdicts.add(_refusal(reported, "" if case.exit_code else text, rules))
-    outcome = next(one for one in DECIDED if one in case.verdicts)
-    if case.exit_code:
-        case.shape += ["exit_code", f"exit:{case.exit_code}"]
-    if not reported and is_generic(text) and breaks_schema(signs.get("schemas", ()), said.params):
-        case.shape.append("validation")
-    message = text
-    if case.exit_code and text == case.output_text:
-        message = f"exit code {case.exit_code}: {decisive(text)}".rstrip(": ")
+    outcome = _outcome(case, rules, said, reason)
     return Settled(
-        outcome, STRENGTHS[outcome], text[:TEXT_CHARS], message[:TEXT_CHARS], stack, reported, case.exit_code,
-        tuple(case.shape),
-    )  # fmt: skip
+        outcome,
+        STRENGTHS[outcome],
+        reason.text[:TEXT_CHARS],
+        _message(case, reason.text)[:TEXT_CHARS],
+        reason.stack,
+        reason.reported,
+        case.exit_code,
+        (*case.shape, *_further_shape(case, signs, said, reason)),
+    )
+
+
+def _raised(said: Said, rules: Rules) -> Raised:
+    """The last exception that says something; the one within it, if the table calls it a wrapper."""
+    raised = [one for one in reversed(said.raised) if one.name or one.message] if rules.exceptions else []
+    if not raised:
+        return Raised()
+    last = raised[0]
+    if _matches(rules.wrappers, last.name):
+        for inner in raised[1:]:
+            if inner.message and inner.message in last.message:
+                return inner
+    return last
+
+
+def _matches(pattern: re.Pattern[str] | None, name: str) -> bool:
+    return pattern is not None and pattern.fullmatch(name) is not None
+
+
+def _texts(case: _Case, rules: Rules, said: Said, raised: Raised) -> list[str]:
+    """The texts that may give the reason, the best first: without bare names of exceptions, if there are others."""
+    stated = said.status_message if rules.status else ""
+    texts = [spoken(text) for text in (said.message or "", raised.message, stated, case.output_text)]
+    texts = [text for text in texts if text and text.lower() not in FLAGS]
+    names = {said.reported, raised.name}
+    names |= {name.rpartition(".")[2] for name in names if name}
+    return [text for text in texts if text.rstrip(": ") not in names] or texts
+
+
+def _without_traceback(reason: Reason) -> Reason:
+    """The reason with the traceback of its text as its stack. A class in it counts where no other is reported."""
+    head, stack, name, last = untraced(reason.text)
+    if not name:
+        return reason._replace(stack=stack)
+    if reason.reported in BARE or not (reason.reported or head):
+        return Reason(last or head or name, name, stack)
+    ended = f"{name}: {last}" if last else name
+    text = head if ended in head else f"{head}\n{ended}".strip()
+    return reason._replace(text=text, stack=stack)
+
+
+def _behind_wrapper(reason: Reason, rules: Rules) -> Reason:
+    """The reason with the class of its cause, if the table calls the reported one a wrapper."""
+    if rules.wrappers and reason.reported and reason.stack and _matches(rules.wrappers, reason.reported):
+        return reason._replace(reported=cause_in(reason.stack, rules.wrappers) or reason.reported)
+    return reason
+
+
+def _outcome(case: _Case, rules: Rules, said: Said, reason: Reason) -> str:
+    if "error" in case.verdicts and said.fixed != "error":
+        text = "" if case.exit_code else reason.text
+        case.verdicts.add(_refusal(reason.reported, text, rules))
+    return next(outcome for outcome in DECIDED if outcome in case.verdicts)
+
+
+def _further_shape(case: _Case, signs: Mapping[str, Sequence[Any]], said: Said, reason: Reason) -> Iterator[str]:
+    if case.exit_code:
+        yield from ("exit_code", f"exit:{case.exit_code}")
+    if not reason.reported and is_generic(reason.text) and breaks_schema(signs.get("schemas", ()), said.params):
+        yield "validation"
+
+
+def _message(case: _Case, text: str) -> str:
+    """The text; of what a command printed, its exit code and the decisive lines."""
+    if case.exit_code and text == case.output_text:
+        return f"exit code {case.exit_code}: {decisive(text)}".rstrip(": ")
+    return text
 
 
 def _exit_code(text: str, rules: Rules) -> int | None:
@@ -226,16 +301,17 @@ def _refusal(reported: str | None, text: str, rules: Rules) -> str:
     that ran, because it may print anything.
     """
     if reported:
-        if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_CLASS.fullmatch(reported):
+        if DENIED_CLASS.fullmatch(reported) or _matches(rules.denied, reported):
             return "denied"
-        stopped = (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported)
+        stopped = CANCELLED_CLASS.search(reported) or _matches(rules.cancelled, reported)
         if stopped and not OF_TIME.search(text[:HEAD]):
             return "cancelled"
     return refusal_in(text) or "error"
 
 
-def _reason(texts: Sequence[str]) -> str:
+def _first_reason(texts: Sequence[str]) -> str:
     """The first text that gives a reason; if the very first is generic, both."""
-    good = next((one for one in texts if not is_generic(one)), "")
-    first = texts[0] if texts else ""
-    return first if not good else good if good == first else f"{first}\n{good}"
+    if not texts:
+        return ""
+    good = next((text for text in texts if not is_generic(text)), "")
+    return texts[0] if good in ("", texts[0]) else f"{texts[0]}\n{good}"

@@ -196,16 +196,10 @@ def _pattern_mistake(name: str, text: str) -> str:
 
 
 def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
-    wrong = list(wrong_fields(row, ROW_FIELDS, place))
-    yield from wrong
-    if wrong:
+    if wrong := list(wrong_fields(row, ROW_FIELDS, place)):
+        yield from wrong
         return
-    signals = row.get("signal")
-    if not signals or not set([signals] if isinstance(signals, str) else signals) <= set(SIGNALS):
-        yield f"{place}signal: must be one or several of {', '.join(SIGNALS)}, not {signals!r}"
-    names = row.get("name", [])
-    if not isinstance(names, str) and not holds(names, TEXTS):
-        yield f"{place}name: must be a name or a list of names, not {names!r}"
+    yield from _signals_and_names(row, place)
     operation = row.get("operation")
     if "as" not in row:
         yield from wrong_words([operation], OPERATIONS, f"{place}operation")
@@ -213,14 +207,27 @@ def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
         if field in row:
             yield from wrong_words([row[field]], allowed, f"{place}{field}")
     yield from wrong_words(row.get("keys", ()), KEY_RULES, f"{place}keys")
-    for key, value in row.get("where", {}).items():
-        if not isinstance(value, (bool, str)) and not holds(value, TEXTS):
-            yield f"{place}where: {key}: must be true, false, a text or a list of texts, not {value!r}"
     yield from _columns(row.get("fields", {}), f"{place}fields: ")
     yield from _evidence(row.get("evidence", {}), f"{place}evidence: ")
     if operation in ABOVE_CALLS and "outputs" in row.get("evidence", {}):
         yield f"{place}evidence: outputs: is only for rows of operation tool; what a model says is not stored"
     yield from _examples(row, place, needed=operation in ("tool", *ABOVE_CALLS))
+
+
+def _signals_and_names(row: Mapping[str, Any], place: str) -> Iterator[str]:
+    signals, names = row.get("signal"), row.get("name", [])
+    known = set([signals] if isinstance(signals, str) else signals or ()) <= set(SIGNALS)
+    if not signals or not known:
+        yield f"{place}signal: must be one or several of {', '.join(SIGNALS)}, not {signals!r}"
+    if not _is_text_or_texts(names):
+        yield f"{place}name: must be a name or a list of names, not {names!r}"
+    for key, value in row.get("where", {}).items():
+        if not isinstance(value, bool) and not _is_text_or_texts(value):
+            yield f"{place}where: {key}: must be true, false, a text or a list of texts, not {value!r}"
+
+
+def _is_text_or_texts(value: Any) -> bool:
+    return isinstance(value, str) or holds(value, TEXTS)
 
 
 def _examples(row: Mapping[str, Any], place: str, *, needed: bool) -> Iterator[str]:

@@ -195,16 +195,21 @@ class Plan:
 
     def _candidates(self, signal: str, name: str) -> Iterable[Candidates]:
         for source in self.sources:
-            named = (
-                self.claimed
-                or (source is self.named and (signal == "event" or not self.scope))
-                or (signal != "span" and bool(source.events and source.events.fullmatch(name)))
-            )
-            bare = source.bare(name) if signal != "span" else name
-            fitting = ((row, _captured(row, bare)) for row in source.rows if signal in row.signals)
-            rows = tuple((row, captured) for row, captured in fitting if captured is not None)
-            if rows and (named or source.markers):
-                yield Candidates(None if named else source.markers, rows)
+            bare = name if signal == "span" else source.bare(name)
+            captures = [(row, _captured(row, bare)) for row in source.rows if signal in row.signals]
+            rows = tuple((row, captured) for row, captured in captures if captured is not None)
+            if not rows:
+                continue
+            if self.claimed or self._is_named(source, signal, name):
+                yield Candidates(None, rows)
+            elif source.markers:
+                yield Candidates(source.markers, rows)
+
+    def _is_named(self, source: Source, signal: str, name: str) -> bool:
+        """Whether the names of service and record alone show that the table's rows may match."""
+        if source is self.named and (signal == "event" or not self.scope):
+            return True
+        return signal != "span" and bool(source.events and source.events.fullmatch(name))
 
 
 @dataclass(slots=True)
@@ -227,13 +232,17 @@ class Sources:
         return found
 
     def _made(self, service: str, scope: str, version: str) -> Plan:
-        named = next((one for one in self.sources if one.services and one.services.fullmatch(service)), None)
-        if source := self._claimant(named, scope, version):
-            own = [one for one in self.sources if AI_OPERATION in one.markers and one is not source]
-            beside = Plan(False, tuple(own), scope) if own and source.ai_sdk else None
-            return Plan(True, (source,), scope, beside=beside)
-        free = tuple(one for one in self.sources if one.events or one.markers or one is named)
+        named = next((source for source in self.sources if _has_service(source, service)), None)
+        if claimant := self._claimant(named, scope, version):
+            return Plan(True, (claimant,), scope, beside=self._beside(claimant, scope))
+        free = tuple(source for source in self.sources if source.events or source.markers or source is named)
         return Plan(False, free, scope, named)
+
+    def _beside(self, claimant: Source, scope: str) -> Plan | None:
+        if not claimant.ai_sdk:
+            return None
+        others = [source for source in self.sources if AI_OPERATION in source.markers and source is not claimant]
+        return Plan(False, tuple(others), scope) if others else None
 
     def _claimant(self, named: Source | None, scope: str, version: str) -> Source | None:
         if named and named.within and named.within.fullmatch(scope):
@@ -248,6 +257,10 @@ class Sources:
     def named(self, source: str) -> Source | None:
         """The table with this id."""
         return next((one for one in self.sources if one.id == source), None)
+
+
+def _has_service(source: Source, service: str) -> bool:
+    return source.services is not None and source.services.fullmatch(service) is not None
 
 
 def _captured(row: Row, name: str) -> str | None:

@@ -21,6 +21,7 @@ NOTHING = re.compile(
 )
 NOTHING_CHARS, LITERAL_CHARS, TAIL_CHARS = 100, 1 << 16, 400
 MESSAGE = re.compile(r"(?:(?:Tool|AI|Function)Message\()?content=(?=['\"\[])")
+WORDED = ("content=", "meta=", "_meta=")
 BEHIND = ("additional_kwargs", "response_metadata", "name", "id", "tool_call_id", "artifact", "status")
 STATUS = re.compile(r"[ ,(]status='(\w{1,20})'")
 RESULT = re.compile(r"(?:\w{1,40}\()?(?:(?:_?meta|type)=\S{1,40} ?)*content=\[")
@@ -32,22 +33,26 @@ def object_in(text: str) -> dict[str, Any] | None:
     """The map that Python's words stand for: LangChain's `content='…' tool_call_id='…' status='error'`, MCP's
     `content=[TextContent(text='…')] isError=True`; None for any other text.
     """
-    if not (text.startswith(("content=", "meta=", "_meta=")) or text[:40].partition("(")[0].isidentifier()):
+    if not (text.startswith(WORDED) or text[:40].partition("(")[0].isidentifier()):
         return None
-    if RESULT.match(text) and (found := RESULT_ERROR.search(text, max(0, len(text) - TAIL_CHARS))):
-        told = [_literal(one) for one in BLOCK_TEXT.findall(text[:LITERAL_CHARS])]
-        return {"content": "\n".join(told), "isError": found[1] == "True"}
+    tail = max(0, len(text) - TAIL_CHARS)
+    if RESULT.match(text) and (flag := RESULT_ERROR.search(text, tail)):
+        blocks = [_literal(block) for block in BLOCK_TEXT.findall(text[:LITERAL_CHARS])]
+        return {"content": "\n".join(blocks), "isError": flag[1] == "True"}
     start = MESSAGE.match(text)
-    if start is None or "tool_call_id=" not in text:
+    end = _content_end(text, start.end()) if start and "tool_call_id=" in text else 0
+    if start is None or not end:
         return None
-    quote = text[start.end()]
-    closing = "]" if quote == "[" else quote
-    ends = [at for name in BEHIND for comma in ("", ",") if (at := text.find(f"{closing}{comma} {name}=")) > 0]
-    if not ends:
-        return None
-    end = min(ends) + 1
-    status = STATUS.search(text, max(end, len(text) - TAIL_CHARS))
-    return {"content": _literal(text[start.end() : end]), **({"status": status[1]} if status else {})}
+    content = {"content": _literal(text[start.end() : end])}
+    status = STATUS.search(text, max(end, tail))
+    return {**content, "status": status[1]} if status else content
+
+
+def _content_end(text: str, start: int) -> int:
+    """Where the content of a message ends that begins at `start`: before the next of its fields; 0 if there is none."""
+    closing = "]" if text[start] == "[" else text[start]
+    ends = [text.find(f"{closing}{comma} {name}=") for name in BEHIND for comma in ("", ",")]
+    return min((end for end in ends if end > 0), default=-1) + 1
 
 
 def _literal(text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import hyperscan
@@ -56,19 +57,20 @@ class Finder:
 
     def __init__(self, rules: Sequence[Rule], keys: Keys, personal: Personal | None) -> None:
         self.keys = keys
-        self.allowed = frozenset(value for rule in rules if rule.family == "allow" for value in rule.keywords)
+        allowing = (rule.keywords for rule in rules if rule.family == "allow")
+        self.allowed = frozenset(chain.from_iterable(allowing))
         self._allowed = frozenset(value.encode() for value in self.allowed)
         self._personal = personal
         self._forms = [rule for rule in rules if rule.pattern]
         self._compiled = [re.compile(rule.pattern.encode()) for rule in self._forms]
-        self._leads = [rule.family == "command" and bool(rule.value) for rule in self._forms]
-        pairs = zip(self._forms, self._leads, strict=True)
-        patterns = [rule.pattern if lead else shortest(rule.pattern) for rule, lead in pairs]
-        flags = [0 if lead else hyperscan.HS_FLAG_SOM_LEFTMOST for lead in self._leads]
+        self._leads = list(map(_leads, self._forms))
+        patterns = list(map(_located, self._forms))
+        flags = [0 if leads else hyperscan.HS_FLAG_SOM_LEFTMOST for leads in self._leads]
         self._first_word = len(patterns)
-        patterns += ["(?i)" + word for word in (*self.keys.anywhere, *self.keys.whole)]
+        patterns += ["(?i)" + word for word in (*keys.anywhere, *keys.whole)]
         self._first_personal = len(patterns)
-        patterns += personal.patterns if personal else ()
+        if personal:
+            patterns += personal.patterns
         flags += [0] * (len(patterns) - len(flags))
         self._database = compile_patterns(tuple(patterns), tuple(flags))
         self._scratch = hyperscan.Scratch(self._database)
@@ -77,16 +79,11 @@ class Finder:
         """The spans to cut from `text`, in order, without overlaps; with `hiding` also base64 and split tokens."""
         found = list(self._read(text, hiding))
         views: list[Unwrapped] = []
-        while len(views) < _DEPTH and _ESCAPED.search(text if not views else views[-1].text):
-            view = decoded(views[-1].text if views else text)
-            if view is None:
-                break
+        seen = text
+        while len(views) < _DEPTH and _ESCAPED.search(seen) and (view := decoded(seen)):
             views.append(view)
-            for span in self._read(view.text, hiding):
-                start, end = span.start, span.end
-                for outer in reversed(views):
-                    start, end = outer.original(start, end)
-                found.append(span._replace(start=start, end=end))
+            seen = view.text
+            found += [_in_original(span, views) for span in self._read(seen, hiding)]
         if b"[redacted:" in text:
             found = _outside_marks(text, found)
         return merged(span for span in found if text[span.start : span.end] not in (b"", *self._allowed))
@@ -109,23 +106,33 @@ class Finder:
         left = MOST_JUDGED[0] * len(text) + MOST_JUDGED[1]
         for number, start, end in hits:
             if number >= self._first_personal:
-                span = self._personal.span(number - self._first_personal, text, end) if self._personal else None
-                found += (span,) if span else ()
+                found += self._personal_at(number, text, end)
             elif number >= self._first_word:
-                word_end = word_end if end < word_end else bare_end(text, end, line=True)
+                if end >= word_end:
+                    word_end = bare_end(text, end, line=True)
                 left -= word_end - end
                 if left < 0:
                     raise TooManyHits
-                found += announced(text, end, self.keys)
-                found += column(text, end, self.keys)
-                if told := header(text, end, self.keys):
-                    found += header_secrets(text, told[1], told[0])
+                found += self._keyed_at(text, end)
             elif self._leads[number]:
                 found += _led(text, end, self._forms[number])
             elif (number, start) not in seen:
                 seen.add((number, start))
                 found += _formed(text, start, self._forms[number], self._compiled[number], joins)
         return found
+
+    def _personal_at(self, number: int, text: bytes, end: int) -> Iterator[Span]:
+        span = self._personal.span(number - self._first_personal, text, end) if self._personal else None
+        if span:
+            yield span
+
+    def _keyed_at(self, text: bytes, end: int) -> Iterator[Span]:
+        """What the telling word that ends there announces."""
+        yield from announced(text, end, self.keys)
+        yield from column(text, end, self.keys)
+        if parsed := header(text, end, self.keys):
+            rule, at = parsed
+            yield from header_secrets(text, at, rule)
 
     def _across(self, text: bytes) -> Iterator[Span]:
         """Tokens split by a line break or a string concatenation: only complete ones, without what follows them."""
@@ -135,16 +142,21 @@ class Finder:
         for span in self._direct(view.text, frozenset(view.joins)):
             if span.rule.family != "token" and span.rule.id != "jwt":
                 continue
-            pattern = self._compiled[self._forms.index(span.rule)]
-            end = span.end
-            for join in sorted((join for join in view.joins if span.start < join < span.end), reverse=True):
-                whole = pattern.match(view.text, span.start, join)
-                if whole is None or whole.end() < join or looks_random(view.text[join:end]):
-                    break
-                end = join
-            if any(span.start < join < end for join in view.joins):
+            inside = [join for join in view.joins if span.start < join < span.end]
+            end = self._whole_end(view, span, inside)
+            if any(join < end for join in inside):
                 start, stop = view.original(span.start, end)
                 yield span._replace(start=start, end=stop)
+
+    def _whole_end(self, view: Unwrapped, span: Span, joins: Sequence[int]) -> int:
+        """Where a token ends that goes across these joins, without words after a join that are no part of it."""
+        pattern, end = self._compiled[self._forms.index(span.rule)], span.end
+        for join in sorted(joins, reverse=True):
+            whole = pattern.match(view.text, span.start, join)
+            if whole is None or whole.end() < join or looks_random(view.text[join:end]):
+                break
+            end = join
+        return end
 
     def _inside(self, text: bytes) -> Iterator[Span]:
         for start, end, inside in opened(text):
@@ -152,6 +164,23 @@ class Finder:
             secrets = [span for span in found if span.rule.family != "personal"]
             if secrets:
                 yield Span(start, end, secrets[0].rule)
+
+
+def _leads(rule: Rule) -> bool:
+    """Whether the secret follows what the rule's pattern matches."""
+    return rule.family == "command" and rule.value != ""
+
+
+def _located(rule: Rule) -> str:
+    return rule.pattern if _leads(rule) else shortest(rule.pattern)
+
+
+def _in_original(span: Span, views: Sequence[Unwrapped]) -> Span:
+    """A span of the last of the views, each of which is of the one before, as one of the first one's original."""
+    start, end = span.start, span.end
+    for view in reversed(views):
+        start, end = view.original(start, end)
+    return span._replace(start=start, end=end)
 
 
 def _collect(number: int, start: int, end: int, _flags: int, hits: Any) -> bool | None:
@@ -162,8 +191,7 @@ def _collect(number: int, start: int, end: int, _flags: int, hits: Any) -> bool 
 def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes], joins: Container[int]) -> Iterator[Span]:
     """The secrets of a rule of family token or structure whose match begins at `start`."""
     token = rule.family == "token"
-    before = _LEFT_ALONE if "alone" in rule.check else _LEFT
-    if token and start not in joins and not before.search(text, max(0, start - 10), start):
+    if token and start not in joins and not _stands_alone(text, start, rule):
         return
     match = pattern.match(text, start, start + REACH)
     if match is None:
@@ -171,17 +199,36 @@ def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes], joi
     if rule.value:
         yield from _key_block(text, match, rule)
         return
-    groups = [name for name, value in match.groupdict().items() if value]
-    if token and not groups and text[match.end() : match.end() + 1].isalnum() and match.end() not in joins:
-        return
-    for group in groups or (0,):
-        value = match[group]
-        own = value
-        if token:
-            own = value[len(next((word for word in rule.keywords if value.startswith(word.encode())), "")) :]
-        varied = len(set(own)) > 5 or not token or rule.own
-        if varied and not placeholder(own) and all(CHECKS[check](value) for check in rule.check):
+    groups: list[str | int] = [name for name, value in match.groupdict().items() if value]
+    if not groups and not (token and _goes_on(text, match.end(), joins)):
+        groups = [0]
+    for group in groups:
+        if _is_secret(match[group], rule, token):
             yield Span(*match.span(group), rule)
+
+
+def _goes_on(text: bytes, end: int, joins: Container[int]) -> bool:
+    return text[end : end + 1].isalnum() and end not in joins
+
+
+def _stands_alone(text: bytes, start: int, rule: Rule) -> bool:
+    before = _LEFT_ALONE if "alone" in rule.check else _LEFT
+    return before.search(text, max(0, start - 10), start) is not None
+
+
+def _is_secret(value: bytes, rule: Rule, token: bool) -> bool:
+    """Whether a match is a secret; of a token, what follows the keyword decides."""
+    own = value
+    if token:
+        keyword = next((word for word in rule.keywords if value.startswith(word.encode())), "")
+        own = value[len(keyword) :]
+        if len(set(own)) <= 5 and not rule.own:
+            return False
+    return not placeholder(own) and _passes(rule, value)
+
+
+def _passes(rule: Rule, value: bytes) -> bool:
+    return all(CHECKS[check](value) for check in rule.check)
 
 
 def _led(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
@@ -189,27 +236,40 @@ def _led(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
     if rule.value == "cookie":
         yield from header_secrets(text, _end(_BLANKS, text, at), rule)
         return
-    start = at if rule.value in ("attached", "quoted") else _end(_BLANKS, text, at)
-    quote = (_CALL_QUOTE if rule.value == "quoted" else _SHELL_QUOTE).match(text, start)
-    if quote:
-        start, end = quote.end(), closing(text, quote.end(), quote["quote"])
-    elif rule.value == "quoted" or text[start : start + 1] == b"-":
-        return
-    else:
-        end = _end(_SHELL_WORD, text, start)
+    start, end, quoted = _argument(text, at, rule.value)
     value = text[start:end]
     if rule.value == "pair":
-        mark = MARK.match(value)
-        sign = _PAIR_SIGN.search(value, mark.end() if mark else 0)
-        before, after = (value[: sign.start()], value[sign.end() :]) if sign else (b"", b"")
+        before, after = _pair(value)
         if CHECKS["random"](before) and (not after or placeholder(after)):  # TOKEN: and TOKEN:api_token
             yield Span(start, start + len(before), rule)
             return
         start, value = end - len(after), after
-    if len(value) < 3 or placeholder(value) or b"://" in value[:12] or _WINDOWS_FLAG.fullmatch(value):
-        return
-    if quote or all(CHECKS[check](value) for check in rule.check):
+    if not _stands_for_no_secret(value) and (quoted or _passes(rule, value)):
         yield Span(start, end, rule)
+
+
+def _argument(text: bytes, at: int, reader: str) -> tuple[int, int, bool]:
+    """The span of the argument at `at`, and whether it is in quotes; an empty one if there is none."""
+    start = at if reader in ("attached", "quoted") else _end(_BLANKS, text, at)
+    quote = (_CALL_QUOTE if reader == "quoted" else _SHELL_QUOTE).match(text, start)
+    if quote:
+        return quote.end(), closing(text, quote.end(), quote["quote"]), True
+    if reader == "quoted" or text[start : start + 1] == b"-":
+        return start, start, False
+    return start, _end(_SHELL_WORD, text, start), False
+
+
+def _pair(value: bytes) -> tuple[bytes, bytes]:
+    """`user:password` as two; two empty ones if it is no pair."""
+    mark = MARK.match(value)
+    sign = _PAIR_SIGN.search(value, mark.end() if mark else 0)
+    return (value[: sign.start()], value[sign.end() :]) if sign else (b"", b"")
+
+
+def _stands_for_no_secret(value: bytes) -> bool:
+    if len(value) < 3 or b"://" in value[:12]:
+        return True
+    return placeholder(value) or _WINDOWS_FLAG.fullmatch(value) is not None
 
 
 def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:

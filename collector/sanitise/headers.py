@@ -44,14 +44,17 @@ def _authorization(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
         return
     end = found.end() if quoted else trimmed(text, start, found.end())
     value = text[start:end]
-    if len(value) < 4 or placeholder(value) or value[:1] in b"$<{(%+":
-        return
-    if value[:1] == b"`" and text[end : end + 1] == b" ":  # the output of a command: Bearer `cat token`
-        return
-    if scheme and scheme[0][:5].lower() == b"basic" and says_placeholder_pair(value):
+    command = value[:1] == b"`" and text[end : end + 1] == b" "  # whose output is the value: Bearer `cat token`
+    if command or _stands_for_another(value, scheme[0] if scheme else b""):
         return
     if scheme or CHECKS["random"](value):
         yield Span(start, end, rule)
+
+
+def _stands_for_another(value: bytes, scheme: bytes) -> bool:
+    if len(value) < 4 or value[:1] in b"$<{(%+" or placeholder(value):
+        return True
+    return scheme[:5].lower() == b"basic" and says_placeholder_pair(value)
 
 
 def _cookies(text: bytes, at: int, rule: Rule) -> Iterator[Span]:

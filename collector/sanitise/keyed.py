@@ -150,6 +150,11 @@ class _Place:
         return text[dash + 1 : dash + 2] == b"-" or not _DIFF_LINE.search(text, max(0, dash - 3), dash + 1)
 
     @property
+    def in_prose(self) -> bool:
+        """Whether the next word follows the key, as in a sentence."""
+        return self.notation in ("prose", "space") and not self.is_flag
+
+    @property
     def is_variable(self) -> bool:
         """Whether it stands for a value set elsewhere: `$PASS host:9200`, `${TOKEN:?must be set}`."""
         return b"$" in self.text[max(0, self.key - 1) : self.after.start("rest")] or (
@@ -241,7 +246,7 @@ def _means_something_else(place: _Place, keys: Keys) -> bool:
         place.notation == "space" or place.text[place.after.end() : place.after.end() + 1] in (b"?", b"+")
     ):
         return True
-    if place.notation in ("space", "prose") and not place.is_flag:
+    if place.in_prose:
         if _ENVIRONMENT_FLAG.search(place.text, max(0, place.key - 6), place.key):
             return True  # `docker run -e DB_PASSWORD app:v2` passes the variable on
         return keys.is_short(place.name.decode("utf-8", "replace"))
@@ -278,57 +283,80 @@ def _element(text: bytes, start: int, tag: re.Match[bytes], keys: Keys) -> Itera
 
 def _quoted(place: _Place, opened: re.Match[bytes]) -> Iterator[Span]:
     """The value in quotes."""
-    text, notation = place.text, place.notation
-    if opened["quote"][-3:] in (b'"""', b"'''") and b"\n" in place.between:
+    text = place.text
+    if opened["quote"].endswith((b'"""', b"'''")) and b"\n" in place.between:
         return  # a docstring after `def f(password):`
     start, end = opened.end(), closing(text, opened.end(), opened["quote"])
     value = text[start:end]
     if _says_its_key(place, value):
         return
-    if notation == "prose":
+    if place.notation == "prose":
         secret = prose_secret(value, place.rule.proof)
     else:
-        sure: object = True
-        if notation in ("comma", "call", "fallback") or (notation == "space" and not place.is_flag):
-            sure = _KEBAB.fullmatch(value) if place.rule.proof != "given" else not _FEW_DIGITS_NAME.fullmatch(value)
-        sure = (sure or looks_random(value)) and not (notation == "comma" and value.isalpha())  # a list of names
-        secret = keyed_secret(value, place.rule.proof, bool(sure))
+        secret = keyed_secret(value, place.rule.proof, _is_sure(place, value))
     if secret:
         yield Span(start, end, place.rule)
 
 
+def _is_sure(place: _Place, value: bytes) -> bool:
+    """Whether a quoted value belongs to the key, where its notation alone does not say so."""
+    notation = place.notation
+    if notation == "comma" and value.isalpha():  # a list of names
+        return False
+    if notation not in ("comma", "call", "fallback", "space") or (notation == "space" and place.is_flag):
+        return True
+    if place.rule.proof == "given":
+        plain = _FEW_DIGITS_NAME.fullmatch(value) is not None
+    else:
+        plain = _KEBAB.fullmatch(value) is None
+    return not plain or looks_random(value)
+
+
 def _bare(place: _Place) -> Iterator[Span]:
     """The unquoted value: data in some notations, in others possibly code or part of a sentence."""
-    text, notation, flag = place.text, place.notation, place.is_flag
-    block = _BLOCK.match(text, place.after.end()) if notation == "assign" else None
-    if notation in ("comma", "call", "fallback"):
+    if place.notation in ("comma", "call", "fallback"):
         return
-    if notation == "assign" and not block and b"\n" in place.between:
+    block = _BLOCK.match(place.text, place.after.end()) if place.notation == "assign" else None
+    if place.notation == "assign" and not block and b"\n" in place.between:
         yield from _line_below(place)
-        return
+    else:
+        yield from _bare_at(place, block)
+
+
+def _bare_at(place: _Place, block: re.Match[bytes] | None) -> Iterator[Span]:
+    text, proof = place.text, place.rule.proof
     start = block.end() if block else place.after.end()
-    tight = notation == "assign" and place.after["assign"].strip(b"\"'`]\\") in (b"=", b":", b": ")
-    line = notation == "assign" and place.starts_a_line
+    tight = line = False
+    if place.notation == "assign":
+        tight = place.after["assign"].strip(b"\"'`]\\") in (b"=", b":", b": ")
+        line = place.starts_a_line
     end = bare_end(text, start, line=line)
-    value = text[start:end]
-    if value[:1] == b"-" and (flag or notation in ("space", "prose")):
-        return
-    if _names_a_test(place, value) or (flag and value.lower() in _AFTER_FLAG and place.between[-1:] == b" "):
-        return
-    if text[place.key - 2 : place.key] == b"//" and placeholder(value.rpartition(b"@")[0]):
-        return  # https://x-access-token:***@github.com
-    if end < len(text) and text[end : end + 1] in b"([" and _NAME.fullmatch(value):
+    if _is_no_value(place, text[start:end], end):
         return
     end = trimmed(text, start, end, b",;" if line and tight else b",;:.)?")
-    sure = block is not None or _is_data(place, value, line, tight)
     value = text[start:end]
     if _says_its_key(place, value):
         return
-    if notation in ("prose", "space") and not flag:
-        if prose_secret(value, place.rule.proof):
-            yield Span(start, end, place.rule)
-    elif keyed_secret(value, place.rule.proof, sure):
+    if place.in_prose:
+        secret = prose_secret(value, proof)
+    else:
+        secret = keyed_secret(value, proof, block is not None or _is_data(place, value, line, tight))
+    if secret:
         yield Span(start, end, place.rule)
+
+
+def _is_no_value(place: _Place, value: bytes, end: int) -> bool:
+    """Whether the word after a key is something else: the next flag, a test, a call, where an address begins."""
+    text, flag = place.text, place.is_flag
+    if value[:1] == b"-" and (flag or place.in_prose):
+        return True
+    if flag and place.between[-1:] == b" " and value.lower() in _AFTER_FLAG:
+        return True
+    if _names_a_test(place, value):
+        return True
+    if text[place.key - 2 : place.key] == b"//" and placeholder(value.rpartition(b"@")[0]):
+        return True  # https://x-access-token:***@github.com
+    return text[end : end + 1] in (b"(", b"[") and _NAME.fullmatch(value) is not None
 
 
 def _says_its_key(place: _Place, value: bytes) -> bool:

@@ -6,7 +6,8 @@ The telling words come from the keyed rules, the words that mean something else 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from collector.sanitise.plausible import WORDS, looks_random
 from collector.sanitise.redactions import Rule, word_pattern
@@ -34,17 +35,15 @@ class Keys:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rule for rule in rules if rule.family == "keyed")
         self._allowed = frozenset(key.lower() for rule in rules if rule.family == "allow" for key in rule.words)
-        words = [(number, word) for number, rule in enumerate(self._rules) for word in rule.words]
-        named = (f"(?P<_{number}_{place}>{_bounded(word)})" for place, (number, word) in enumerate(words))
-        self._words = re.compile("(?i)" + "|".join(named))
-        self._whole = frozenset(word[1:].replace(" ", "_") for _, word in words if word.startswith("="))
         self._known: dict[str, Rule | None] = {}
-        patterns = dict.fromkeys(word for _, word in words)
-        self.anywhere = tuple(word_pattern(word) for word in patterns if not word.startswith("="))
-        self.passwords = tuple(
-            word_pattern(word) for rule in self._rules if rule.id == "password" for word in rule.words
-        )
-        self.whole = tuple(word_pattern(word) for word in patterns if word.startswith("="))
+        words = [(number, word) for number, rule in enumerate(self._rules) for word in rule.words]
+        named = [f"(?P<_{number}_{index}>{_bounded(word)})" for index, (number, word) in enumerate(words)]
+        self._words = re.compile("(?i)" + "|".join(named))
+        whole, anywhere = _whole_and_parts(word for _, word in words)
+        self._whole = frozenset(word[1:].replace(" ", "_") for word in whole)
+        self.whole, self.anywhere = tuple(map(word_pattern, whole)), tuple(map(word_pattern, anywhere))
+        passwords = (rule.words for rule in self._rules if rule.id == "password")
+        self.passwords = tuple(map(word_pattern, chain.from_iterable(passwords)))
 
     def telling(self, key: str) -> Rule | None:
         """The rule of a key that announces a secret; None for every other key."""
@@ -70,22 +69,45 @@ class Keys:
         return self._rules[int((found.lastgroup or "_0").split("_")[1])]
 
     def _judge(self, key: str) -> Rule | None:
-        name = key.lower().replace("-", "_") if key.isupper() else "_".join(_PARTS.findall(key)).lower()
+        name = _snake_case(key)
         if key.lower() in self._allowed or _HARMLESS.search(key) or _HARMLESS.search(name):
             return None
-        last = next(reversed(list(self._words.finditer(name))), None)
-        if last is None or (len(key) > 24 and looks_random(key.encode("utf-8", "replace"))):
+        words = list(self._words.finditer(name))
+        if not words or (len(key) > 24 and looks_random(key.encode("utf-8", "replace"))):
             return None
-        rest = name[last.end() :]
-        after = [part for part in rest.removeprefix("s").split("_") if part and not part.isdigit()]
-        if last[0] in self._whole and not _STILL_IT.issuperset(after):
-            return None
-        if after and (after[-1] in _ABOUT_IT or (len(after) == 1 and rest[0].isalpha() and rest[0] != "s")):
+        last = words[-1]
+        if self._is_about_it(last, name[last.end() :]):
             return None
         rule = self._rule(last)
-        own = len(name) - len("_".join(_PARTS.findall(key.rpartition(".")[2])))  # config.secret is not config_secret
-        before = name[own if own <= last.start() else 0 : last.start()].rstrip("_").rpartition("_")[2]
-        return None if rule.id != "password" and before in _BEFORE_IT else rule
+        return None if rule.id != "password" and _word_before(key, name, last.start()) in _BEFORE_IT else rule
+
+    def _is_about_it(self, word: re.Match[str], rest: str) -> bool:
+        """Whether what follows the telling word means something about the secret, such as its length."""
+        after = [part for part in rest.removeprefix("s").split("_") if part and not part.isdigit()]
+        if word[0] in self._whole and not _STILL_IT.issuperset(after):
+            return True
+        if not after:
+            return False
+        goes_on = len(after) == 1 and rest[0].isalpha() and rest[0] != "s"
+        return goes_on or after[-1] in _ABOUT_IT
+
+
+def _whole_and_parts(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The words that must be a whole key or part of one, and those that may be anywhere in it; each once."""
+    either: tuple[list[str], list[str]] = [], []
+    for word in dict.fromkeys(words):
+        either[not word.startswith("=")].append(word)
+    return either
+
+
+def _snake_case(key: str) -> str:
+    return key.lower().replace("-", "_") if key.isupper() else "_".join(_PARTS.findall(key)).lower()
+
+
+def _word_before(key: str, name: str, at: int) -> str:
+    """The word before the telling one at `at`; config.secret is not config_secret."""
+    own = len(name) - len("_".join(_PARTS.findall(key.rpartition(".")[2])))
+    return name[own if own <= at else 0 : at].rstrip("_").rpartition("_")[2]
 
 
 def _bounded(word: str) -> str:

@@ -159,7 +159,12 @@ def keyed_secret(value: bytes, check: str, sure: bool) -> bool:
         return True
     if looks_random(value):
         return len(value) >= (8 if sure or check == "word-proof" else 10)
-    return sure and check == "word-proof" and (_made_up(value) or _odd(value) or bool(_PHRASE.fullmatch(value)))
+    return sure and check == "word-proof" and _is_chosen(value)
+
+
+def _is_chosen(value: bytes) -> bool:
+    """Whether somebody made it up, though it is not random."""
+    return _made_up(value) or _odd(value) or _PHRASE.fullmatch(value) is not None
 
 
 def prose_secret(value: bytes, check: str) -> bool:

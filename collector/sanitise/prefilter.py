@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -72,8 +72,8 @@ _UNREADABLE = (
     r":\\+/|[A-Za-z0-9+]\\+/(?:\\+/)?[A-Za-z0-9+]|\x1b\[|\\u001[bB]\[",
     r"\xe2\x80[\x8b-\x8f]|\xe2\x81\xa0|\xef\xbb\xbf|\xc2\xad",
 )
-_TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
-_HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
+_KEYS = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
+_HIDDEN = (*_KEYS, *map(str.upper, _KEYS), *map(str.title, _KEYS), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
 _MORE_BASE64 = "[A-Za-z0-9+/]{20}"  # required after codes that are too short by themselves
 # A line or a literal that continues in the next one.
 _BROKEN = r"[\w-]{4}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{4}"
@@ -94,29 +94,42 @@ class Verdict(NamedTuple):
     personal: list[tuple[int, int]]
 
 
+class _SearchedFor:
+    """What the rules search for: literals that stop a text alone, other forms, and both in base64, sorted."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        literals: set[str] = set()
+        hidden = set(_HIDDEN)
+        self.forms = []
+        for rule in rules:
+            if rule.family in ("token", "structure"):
+                hidden.update(rule.keywords)
+            if _certain(rule):
+                literals.update(rule.keywords)
+            elif rule.pattern:
+                self.forms.append(shortest(rule.pattern))
+        self.literals = sorted(literals)
+        codes = sorted(set(chain.from_iterable(map(in_base64, hidden))))
+        self.base64 = [re.escape(code) + ("" if len(code) > 4 else _MORE_BASE64) for code in codes]
+
+
 class Gate:
     """The patterns of all rules as one yes-or-no question. Not for use by two threads at once."""
 
     def __init__(self, rules: Sequence[Rule], keys: Keys, personal: Personal | None) -> None:
-        keywords = [word for rule in rules if rule.family in ("token", "structure") for word in rule.keywords]
-        signs = [(rule, _certain(rule)) for rule in rules if rule.pattern]
-        forms = (shortest(rule.pattern) for rule, certain in signs if not certain)
-        patterns = [_in_json(_LEADING_CLASSES.sub("", form)) for form in forms]
+        signs = _SearchedFor(rules)
         portions = list(_portions(keys))
-        patterns += dict.fromkeys(pattern for words in portions for pattern in _told(_KEYED, words))
+        patterns = [_in_json(_LEADING_CLASSES.sub("", form)) for form in signs.forms]
+        patterns += dict.fromkeys(_for_words(_KEYED, portions))
         patterns += _UNREADABLE
         self._hiding = len(patterns)
-        literals = {word for rule, certain in signs if certain for word in rule.keywords}
-        codes = {code for word in (*keywords, *_HIDDEN) for code in in_base64(word)}
-        patterns += [
-            *map(re.escape, sorted(literals)),
-            *(re.escape(code) + ("" if len(code) > 4 else _MORE_BASE64) for code in sorted(codes)),
-            "eyJ[A-Za-z0-9+/]{8}",
-            _BROKEN,
-            *(pattern for words in portions for pattern in _told((_BELOW,), words)),
-        ]
+        patterns += map(re.escape, signs.literals)
+        patterns += signs.base64
+        patterns += ("eyJ[A-Za-z0-9+/]{8}", _BROKEN)
+        patterns += _for_words((_BELOW,), portions)
         self._personal = len(patterns)
-        patterns += personal.patterns if personal else ()
+        if personal:
+            patterns += personal.patterns
         flags = [hyperscan.HS_FLAG_SINGLEMATCH] * self._personal + [0] * (len(patterns) - self._personal)
         self._database = compile_patterns(tuple(patterns), tuple(flags))
         self._scratch = hyperscan.Scratch(self._database)
@@ -169,13 +182,16 @@ def _portions(keys: Keys) -> Iterator[tuple[tuple[str, str], ...]]:
         yield ("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole), ("PASSWORD", passwords)
 
 
-def _told(patterns: Iterable[str], words: Iterable[tuple[str, str]]) -> Iterator[str]:
-    return (reduce(lambda made, word: made.replace(*word), words, pattern) for pattern in patterns)
+def _for_words(patterns: Iterable[str], portions: Iterable[Iterable[tuple[str, str]]]) -> Iterator[str]:
+    """Each pattern with each portion of the words in the places of their names."""
+    for words in portions:
+        for pattern in patterns:
+            yield reduce(lambda made, word: made.replace(*word), words, pattern)
 
 
 def _certain(rule: Rule) -> bool:
     """Whether its literals alone stop a text: they are faster than the pattern, and also find split tokens."""
-    return rule.family == "token" and min(map(len, rule.keywords), default=0) >= 3
+    return rule.family == "token" and rule.pattern != "" and min(map(len, rule.keywords), default=0) >= 3
 
 
 def _in_json(pattern: str) -> str:

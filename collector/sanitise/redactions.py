@@ -8,7 +8,8 @@ there, over a bounded window.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources.abc import Traversable
@@ -33,6 +34,8 @@ _NEEDED = ("id", "title", "family")
 _FIELDS = dict.fromkeys((*_NEEDED, "pattern", "value"), TEXT) | dict.fromkeys(
     ("words", "keywords", "check", "examples", "counter_examples"), TEXTS
 )
+TABLES = ("rule", "allow")
+ALLOWED = {"keys": TEXTS, "values": TEXTS}
 _NESTED_REPEAT = re.compile(r"(?<!\\)[+*}]\)(?:[+*]|\{\d+,)")
 _ONE_OF_BYTES = re.compile(r"\[[^\]]*[^\x00-\x7f]|[^\x00-\x7f][*+?{]")  # texts are UTF-8
 _BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
@@ -107,42 +110,30 @@ def compile_patterns(patterns: tuple[str, ...], flags: tuple[int, ...]) -> hyper
 
 def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
     data = load_toml(place)
-    mistakes = [
-        f"'{name}' is not known; known are [[rule]] and [allow]" for name in data if name not in ("rule", "allow")
-    ]
+    mistakes = [f"{name!r} is not known; known are [[rule]] and [allow]" for name in data if name not in TABLES]
     rules: list[Rule] = []
     for number, row in enumerate(data.get("rule", ()), 1):
-        found = list(_mistakes(row, built_in))
-        mistakes += [f"rule {row.get('id', number)!r}: {mistake}" for mistake in found]
-        if not found:
+        if found := list(_mistakes(row, built_in)):
+            mistakes += [f"rule {row.get('id', number)!r}: {mistake}" for mistake in found]
+        else:
             fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
             rules.append(Rule(**fields, own=not built_in))
-    doubled = sorted({rule.id for rule in rules if sum(other.id == rule.id for other in rules) > 1})
-    mistakes += [f"rule {name!r}: id: used more than once; every rule needs its own" for name in doubled]
+    mistakes += _doubled(rule.id for rule in rules)
     allow = data.get("allow", {})
-    if (
-        not isinstance(allow, dict)
-        or any(not _strings(value) for value in allow.values())
-        or set(allow) - {"values", "keys"}
-    ):
+    if not isinstance(allow, dict) or [*wrong_fields(allow, ALLOWED, "")]:
         mistakes.append("[allow]: give `values` and `keys`, each a list of strings")
     elif allow:
-        rules.append(
-            Rule(
-                f"allow-{place.name}",
-                "never cut",
-                "allow",
-                words=tuple(allow.get("keys", ())),
-                keywords=tuple(allow.get("values", ())),
-            )
-        )
+        keys, values = (tuple(allow.get(name, ())) for name in ALLOWED)
+        rules.append(Rule(f"allow-{place.name}", "never cut", "allow", words=keys, keywords=values))
     if mistakes:
         raise TableError(str(place), mistakes)
     return rules
 
 
-def _strings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _doubled(names: Iterable[str]) -> Iterator[str]:
+    for name, count in sorted(Counter(names).items()):
+        if count > 1:
+            yield f"rule {name!r}: id: used more than once; every rule needs its own"
 
 
 def _mistakes(row: dict[str, Any], built_in: bool) -> Iterator[str]:

@@ -116,33 +116,42 @@ class Walk:
         repeated: Counter[str] = Counter()
         for key, item in value.items():
             name = self._scrub(key, hits) if isinstance(key, str) else key
-            told, under = (kubernetes, True) if kubernetes and name in _KUBERNETES_DATA else (None, False)
-            if told is None and isinstance(name, str):
-                told = self._rule_for(name, rule, labelled, jwk)
-                under = _holds_many(name, told, item) if told else below and _last_word(name) not in _ABOUT_IT
-                told = rule if under and told is None else told
+            own: Rule | None = None
+            under = False
+            if kubernetes and name in _KUBERNETES_DATA:
+                own, under = kubernetes, True
+            elif isinstance(name, str):
+                own, under = self._rule_under(name, rule, item, below, self._rule_for(name, rule, labelled, jwk))
             if name in clean:  # two keys became equal
                 name = _another(str(name), clean, repeated)
-            clean[name] = self._value(item, told, hits, depth, below=under)
+            clean[name] = self._value(item, own, hits, depth, below=under)
         pairs = zip(clean.items(), value.items(), strict=False)
         same = len(clean) == len(value) and all(a is b and x is y for (a, x), (b, y) in pairs)
         return value if same else clean
 
+    def _rule_under(
+        self, name: str, inherited: Rule | None, item: object, below: bool, own: Rule | None
+    ) -> tuple[Rule | None, bool]:
+        """The rule for the value under a name, and whether it is for everything below it."""
+        if own:
+            return own, _holds_many(name, own, item)
+        below = below and _last_word(name) not in _ABOUT_IT
+        return (inherited if below else None), below
+
     def _rule_for(self, key: str, inherited: Rule | None, labelled: Rule | None, jwk: bool) -> Rule | None:
         if key in self._account_keys:
             return self._account
-        lower = key.lower()
-        value = lower in _VALUES or _last_word(key) in _VALUES
-        if labelled and value:
+        is_value = key.lower() in _VALUES or _last_word(key) in _VALUES
+        if labelled and is_value:
             return labelled
+        telling = self._finder.keys.telling
         if jwk and key in _JWK:
-            return self._finder.keys.telling("private_key")
-        told = self._finder.keys.telling(key)
-        if told:
-            return told
-        if inherited and (inherited.id == "cookie" or value):
-            return self._finder.keys.telling("session_token") if inherited.id == "cookie" else inherited
-        return None
+            return telling("private_key")
+        if own := telling(key):
+            return own
+        if inherited and inherited.id == "cookie":
+            return telling("session_token")
+        return inherited if is_value else None
 
     def _label(self, value: Mapping[object, object]) -> Rule | None:
         """The rule for `{"name": "API_KEY", "value": …}` or `{"selector": "#password", "text": …}`."""
