@@ -206,6 +206,24 @@ def import_(
 
 
 @app.command
+def forget(
+    *, provenance: Annotated[Literal["transcript"], Parameter(help="What to remove: what misstep import brought.")]
+) -> int:
+    """Remove what was imported from agents' own files, and rewrite the store without it.
+
+    Calls that telemetry told too stay, without repository, branch and file. The
+    collector that has the store open does the work if it runs.
+    """
+    from collector.commands.forget import forget
+
+    done = forget(settings_from())
+    say(f"{plural(done['removed'], 'imported event')} removed ({provenance})")
+    if done["state"] == "failed":
+        say("misstep: it failed; the collector's log says why. What is removed stays removed.", file=sys.stderr)
+    return 1 if done["state"] == "failed" else 0
+
+
+@app.command
 def demo(
     *,
     to: To = None,

@@ -29,6 +29,7 @@ from collector.alerts.trying.backtest import LookedBack
 from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
 from collector.api.backup import BACKUP_ROUTES, Backups
+from collector.api.forget import FORGET_ROUTES, Forgetting
 from collector.api.health import HEALTH_ROUTES, health
 from collector.api.mcp_route import ask_mcp
 from collector.api.people import PEOPLE_ROUTES
@@ -209,6 +210,7 @@ def _application(
         "scrub": engine.scrub,
         "backups": Backups(parts.store),
         "applying": Applying(parts.store, another, parts.writer, engine.read_again),
+        "forgetting": Forgetting(parts.store, parts.writer, engine.read_again),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,
@@ -227,6 +229,7 @@ def _application(
                     *RULE_ROUTES,
                     *TRIAL_ROUTES,
                     *APPLY_ROUTES,
+                    *FORGET_ROUTES,
                     *BACKUP_ROUTES,
                     *PEOPLE_ROUTES,
                 ],

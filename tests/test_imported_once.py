@@ -14,6 +14,7 @@ from collector.columns import Row
 from collector.correlate.correlate import Correlator
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store
+from collector.measures.families import MeasureQuery, measure_family
 from collector.times import HOUR, MINUTE, SECOND, time_of
 from tests.doors import logs, pipeline
 from tests.memory import Memory, commit
@@ -160,3 +161,16 @@ def test_a_call_is_unknown_until_its_result_comes(engine: Memory | Store, forgot
     lookup = engine if isinstance(engine, Memory) else Lookup(engine)
     commit(engine, [[after]], Correlator(lookup, fresh=False))
     assert [(row["outcome"], row["message"]) for row in calls(engine)] == [("error", "exit code 1: boom")]
+
+
+@pytest.mark.parametrize(("minutes", "alerts"), [(5, True), (15, False)])
+def test_calls_long_over_set_off_no_alert(store: Store, minutes: int, alerts: bool) -> None:
+    emptied(store)
+    now = time_of("2026-10-03T08:15:35Z") + minutes * MINUTE
+    told(store, [transcript(now)], forgotten=False)
+    window = now - HOUR, now + HOUR
+    names = ("errors", "calls", "new_groups", "streaks", "failing_sessions", "retries")
+    for name in names:
+        [[sample]] = measure_family(store, [MeasureQuery(name, (), (), *window)])
+        assert bool(sample.calls) is alerts, name
+    assert len(calls(store)) == 12

@@ -21,7 +21,7 @@ from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import AS_OF_END, EVENTS, judged
 from collector.query.statement import load, share
 from collector.query.streaks import Scope, streaks_from_events, streaks_then
-from collector.times import DAY, HOUR, WEEK
+from collector.times import DAY, HOUR, MINUTE, WEEK
 
 MOST = 5_000  # label sets of a query: those of all sessions of an hour, 700,000 at 5,000 events/s, would take 1 GB
 FEW_VALUED = {*HOURLY[OF_ALL], "recovered"}  # dimensions with few values
@@ -48,6 +48,10 @@ GROUPS = {
 }
 
 KINDS = {"failing_sessions": "sessions", "streak": "streaks", "streaks": "streaks", "silent": "silence"}
+
+
+# What an agent's own file told of calls long over is history: it sets off no alert.
+LIVE = f"(provenance is null or received_ns - time_ns <= {10 * MINUTE})"
 
 
 class First(NamedTuple):
@@ -316,7 +320,7 @@ def _source(asked: Sequence[_Placed], window: Selection, relation: Relation) -> 
     """The events that the queries select; if a query needs it, with the outcomes of their retry chains, and with
     whether their groups count.
     """
-    events = relation("chains", window) if any(one.query.chains for one in asked) else "events"
+    events = relation("chains", window) if any(one.query.chains for one in asked) else f"(from events where {LIVE})"
     groups = dict.fromkeys(one.query.measure for one in asked if one.query.measure in GROUPS)
     told = "".join(f", {GROUPS[name].format(relation=relation(name, window))} as of_{name}" for name in groups)
     return f"(select *{told} from {events} where {_where(asked)})"
@@ -346,7 +350,7 @@ def _chains(window: Selection) -> str:
     """The events of the window as they were known at its end."""
     names = ", ".join(f'"{name}"' for name in BY_NAME)
     chains = judged(window, EVENTS, known_by=AS_OF_END)
-    return f"select time_ns, duration_ms, retried, {names} from ({chains})"
+    return f"select time_ns, duration_ms, retried, {names} from ({chains}) where {LIVE}"
 
 
 def _runs(window: Selection) -> str:
@@ -363,7 +367,8 @@ def _judged_runs(window: Selection) -> str:
 
 def _named(streaks: str, firsts: Sequence[str]) -> str:
     named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
-    return f"select length, ended, state, limit_reached, {named} from ({streaks})"
+    old = f"select event_id from events where time_ns >= $start_ns and time_ns < $until_ns and not {LIVE}"
+    return f"select length, ended, state, limit_reached, {named} from ({streaks}) where last_event_id not in ({old})"
 
 
 # Relations that several families can share: those of the same window, or of a longer one with the same end.
