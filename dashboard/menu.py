@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 MENU: Mapping[str, tuple[tuple[str, str], ...]] = {
     "Now": (("overview", "Overview"), ("live", "Live"), ("alerts", "Alerts")),
-    "Why": (("errors", "Errors"), ("tools", "Tools"), ("sessions", "Sessions")),
+    "Why": (("errors", "Errors"), ("tools", "Tools"), ("models", "Models"), ("sessions", "Sessions")),
     "Does it help?": (("retries", "Retries"), ("streaks", "Streaks"), ("compare", "Compare")),
     "System": (("sources", "Sources"), ("health", "Health")),
 }

@@ -53,8 +53,9 @@ def _count(text: str) -> Any:
 
 
 def tables(app: Any) -> list[Shown]:
-    """The tables of a page in their order."""
-    return [Shown(json.loads(each.proto.json)) for each in app.get("bidi_component")]
+    """The tables of a page in their order, without its search box."""
+    found = [json.loads(each.proto.json) for each in app.get("bidi_component")]
+    return [Shown(data) for data in found if "columns" in data]
 
 
 def table(app: Any, *columns: str) -> Shown:

@@ -38,9 +38,11 @@ from tests.doors import cline, logs, spans
 from tests.shown import table, tables
 from tests.traffic import rule_file, two_versions
 
-PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
+PAGES = [
+    "errors", "tools", "models", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live",
+]  # fmt: skip
 RANGE = {"from": "-7d"}
-SWITCHES = {"State", "Sort by", "Scope", "Kind", "A limit of 5 by", "A limit of 3 by", "Compare"}
+SWITCHES = {"State", "Sort by", "Scope", "Kind", "A limit of 5 by", "A limit of 3 by", "Compare", "Rank", "Calls"}
 
 
 @pytest.fixture(scope="module")

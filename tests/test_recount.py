@@ -288,6 +288,44 @@ def test_costs(recorded: RunningCollector, events: list[Event], open_app: Callab
     assert money == sentences.not_told(told["money_not_told_by"])
 
 
+@pytest.mark.parametrize("by", ["model", "agent", "provider", "service_version"])
+def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozenset[str], by: str) -> None:
+    """Mistakes in a hundred calls of tools, at the tools of each and at those of all, and what they cost."""
+    keys = ("service", by) if by == "service_version" else (by,)
+    rows = recorded.get("/api/v1/ranking", **{"from": LONG_AGO["from_"], "by": by})["rows"]
+    rated = [
+        one for one in of(events, operation="tool") if one["outcome"] in ("ok", "error") and one["source"] not in silent
+    ]  # fmt: skip
+    every = Counter(one.get("tool") for one in rated)
+    chains, costs = expected_chains(events), expected_costs(events, by) if len(keys) == 1 else {}
+    told = {tuple(row[key] for key in keys): row for row in rows}
+    assert told.keys() == {tuple(one.get(key) for key in keys) for one in rated}
+    for key, row in told.items():
+        mine = [one for one in rated if tuple(one.get(name) for name in keys) == key]
+        missed = [one for one in mine if one["outcome"] == "error" and one.get("mistake")]
+        assert (row["calls"], row["mistakes"]) == (len(mine), len(missed))
+        assert row["per_100"] == pytest.approx(100 * len(missed) / len(mine))
+        assert row["low"] <= row["per_100"] + 1e-9
+        assert row["high"] >= row["per_100"] - 1e-9
+        calls, wrong = (Counter(one.get("tool") for one in some) for some in (mine, missed))
+        whole = sum(every[tool] for tool in calls)
+        equal = sum(every[tool] / whole * wrong[tool] / calls[tool] for tool in calls)
+        assert row["equal_per_100"] == pytest.approx(100 * equal)
+        assert row["covered"] == pytest.approx(whole / every.total())
+        assert row["equal_low"] <= row["equal_per_100"] + 1e-9 <= row["equal_high"] + 2e-9
+        fates = [
+            chains[one["event_id"]][1] for one in of(events, operation="tool")
+            if one["event_id"] in chains and tuple(one.get(name) for name in keys) == key
+        ]  # fmt: skip
+        assert (row["errors"], row["lasting"], row["not_known_yet"]) == (
+            len(fates), fates.count(False), fates.count(None),
+        )  # fmt: skip
+        if len(keys) == 1 and key[0] in costs:
+            assert row["streaks"] == costs[key[0]]["streaks"]
+    order = [(row["calls"] < 20, -row["per_100"]) for row in rows]
+    assert order == sorted(order)
+
+
 def test_sources(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
     rows = table(open_app(recorded.url, "sources", **LONG_AGO), "source", "service", "events", "errors")
     told = {(row["source"], row["service"]): (row["events"], row["errors"]) for row in rows}

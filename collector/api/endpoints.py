@@ -26,6 +26,7 @@ from collector.query.queries import (
     session_events,
     sources,
 )
+from collector.query.ranking import ranking
 from collector.query.retries import curve, retries, storms
 from collector.query.search import search, told
 from collector.query.sessions import sessions
@@ -83,6 +84,11 @@ ENDPOINTS = (
         lambda s, o: compare(
             s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
             limit=o["limit"]),
+    ),
+    Endpoint(
+        "/ranking", "Models, versions, agents or providers by their mistakes in a hundred calls, also at equal tools",
+        (take.RANKED, take.sort_by("-per_100"), take.LIMIT),
+        lambda s, o: ranking(s, o["by"], o["sort"], o["limit"]),
     ),
     Endpoint(
         "/changes", "Which values of which dimensions explain a rise or fall in errors since the period before",

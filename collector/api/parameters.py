@@ -11,6 +11,7 @@ from collector.query import changes, groups, lessons, sessions
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import BY_NAME, BadParameter, Selection, duration_ns, select, whole_number
+from collector.query.ranking import BY as RANKED_BY
 from collector.query.retries import STORM_STATES
 from collector.query.streaks import KINDS, SCOPES, STATES
 from collector.times import SECOND
@@ -109,6 +110,7 @@ COMPARED_DIMENSION = Parameter(
     "dimension", "choice", "compare two of its values; without it, this period with the one before", "service_version",
     dimensions=True,
 )  # fmt: skip
+RANKED = Parameter("by", "choice", "whose values are ranked; versions by service", "model", "model", RANKED_BY)
 A = Parameter("a", "text", "value of the dimension to compare from, as in a filter; empty: events without one", "3.1")
 B = Parameter("b", "text", "value of the dimension to compare with, without the events of a", "3.2")
 CHANGED = Parameter("measure", "choice", "measure whose change is explained", "error_rate", "errors", changes.MEASURES)

@@ -53,6 +53,7 @@ disagreement found asking unread wasted_retries input_tokens output_tokens waste
 _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
 p50_ms p95_ms median_attempts median_seconds cost_usd agreement kept
+per_100 equal_per_100 equal_low equal_high covered lost_cost_usd
 contribution share expected traffic rate difference a a_low a_high b b_low b_high
 seconds busy_ms wasted_ms wasted_cost_usd
 """
