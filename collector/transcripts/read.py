@@ -106,6 +106,7 @@ class Readings:
         start, context = self.positions.start(found)
         if found.store.session and (named := found.store.session.search(found.path.as_posix())):
             context = {"session": named[1], **context}
+        context = {"time": found.changed_ns, **context}  # until a record tells its own
         joiner = Joiner(found.agent, count.told, self._turns_of, context)
         file = tidy(str(found.path))
         reached, known, lot = start, dict(joiner.context), list[Joined]()
