@@ -116,20 +116,6 @@ CASES = {
     ),
     "curve": lambda p: attempts.recovery_curve(STEPS, p),
     "times": lambda p: attempts.time_to_recovery(STEPS, p),
-    "session": lambda p: attempts.session_line(
-        pl.DataFrame(
-            {
-                "order": [1, 2],
-                "tool": ["a", "a"],
-                "outcome": ["error", "ok"],
-                "about": ["E", ""],
-                "again": [2, None],
-                "lane": [0, 0],
-            }
-        ),
-        p,
-        pl.DataFrame({"first": [1], "last": [2], "label": ["2"]}),
-    ),
     "rule": lambda p: charts.value_over_time(
         pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]}), p, SPAN, 0.3, "share"
     ),

@@ -82,43 +82,6 @@ def test_what_was_said_of_a_class_stands_beside_what_was_seen(
     assert (row["said_words"], row["finding"]) == (said, finding)
 
 
-EVENTS = pl.DataFrame(
-    {
-        "time": [START + timedelta(seconds=place) for place in range(5)],
-        "outcome": ["error", "error", "denied", "ok", "ok"],
-    }
-)
-
-
-def streak(state: str) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"started": [START], "ended": [START + timedelta(seconds=1)], "length": [2.0], "state": [state]}
-    )
-
-
-def test_a_streak_is_bracketed_by_the_places_of_its_first_and_last_event() -> None:
-    assert frames.brackets(frames.ordered(EVENTS), streak("recovered")).rows() == [(1, 2, "2")]
-    assert frames.brackets(frames.ordered(EVENTS), streak("recovered").clear()).is_empty()
-    earlier = streak("recovered").with_columns(pl.col("started", "ended") - timedelta(hours=1))
-    assert frames.brackets(frames.ordered(EVENTS), earlier).is_empty()
-
-
-@pytest.mark.parametrize(
-    ("state", "end"), [("recovered", "recovered by itself"), ("open", "still open"), ("ended", "never repaired")]
-)
-def test_a_session_in_a_sentence(state: str, end: str) -> None:
-    said = spaced(sentences.session(EVENTS, streak(state)))
-    assert said == f"5 events in 4.0 s: 2 ok, 2 errors, 1 denied. 1 streak of 2 mistakes, {end}."
-
-
-def test_a_session_with_more_streaks_than_were_told() -> None:
-    assert " More than 1 streak, the longest of 2 mistakes" in sentences.session(EVENTS, streak("open"), more=True)
-
-
-def test_a_session_without_streaks() -> None:
-    assert sentences.session(EVENTS, streak("open").clear()).endswith("No two mistakes in a row.")
-
-
 def totals(**facts: Any) -> dict[str, Any]:
     now = {"error_rate": 0.1, "rated": 1000, "low": 0.08, "high": 0.12, "errors": 100}
     before = {"previous_error_rate": 0.04, "previous_rated": 900, "previous_low": 0.03, "previous_high": 0.055}

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from collector.engine.duckdb.store import Store
 from collector.query.filters import Selection, terms_of
+from collector.query.queries import session_events, token
 from collector.query.sessions import STATES, sessions
+from collector.streak_rules import LAST
 from tests.conftest import RunningCollector
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding
 from tests.reference import CHECKED, counts, expected_streaks, in_order, many_sessions, newest_by_service, session_of
@@ -152,6 +154,7 @@ def test_every_column_is_a_recount_by_hand(store: Store, events: list[Event], cl
         assert row["state"] == expected_end(own, newest[row["service"]], clock_ns)
         assert (row["calls"], row["errors"]) == (len(own), sum(counts(one, "error") for one in own))
         assert row["streaks"] == sum(streak["length"] >= 2 for streak in streaks)
+        assert row["last_received"] == max(one["received_ns"] for one in own)
         assert row["seconds"] == pytest.approx((own[-1]["time_ns"] - own[0]["time_ns"]) / 1e9)
     for state, number in states.items():
         assert len(sessions(selection, limit=1000, state=state).rows(store)) == number
@@ -177,3 +180,12 @@ def test_the_api_tells_the_same_of_one_session_as_of_all(shared: RunningCollecto
     assert listed["last_event_id"] == body["rows"][-1]["event_id"]
     assert shared.get("/api/v1/sessions/a%2Fb", service="another")["summary"] is None
     assert shared.get("/api/v1/sessions", service=service, state="error")["rows"] == []
+
+
+def test_the_events_of_a_session_are_told_in_the_columns_that_are_asked_for(store: Store) -> None:
+    holding(store, told("oEdu", 7))
+    whole = session_events(EVER, "oEdu", 10).rows(store)
+    short = session_events(EVER, "oEdu", 10, columns=("outcome", "tool")).rows(store)
+    assert short == [{name: row[name] for name in ("time", "sequence", "event_id", "outcome", "tool")} for row in whole]
+    first = token(whole[0]["time"], LAST, whole[0]["event_id"])
+    assert session_events(EVER, "oEdu", 10, first, ("outcome", "tool")).rows(store) == short[1:]

@@ -178,8 +178,9 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/sessions/{session:path}", "The events of one session in order, and how it ended",
-        (take.SESSION, take.CURSOR_OF_SESSION, take.ALL),
-        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER, more=beside_session,
+        (take.SESSION, take.COLUMNS, take.CURSOR_OF_SESSION, take.ALL),
+        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"], o["columns"]), since=EVER,
+        more=beside_session,
     ),
     Endpoint(
         "/check", "Whether calls like one have failed, and what worked next",

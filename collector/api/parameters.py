@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
+from collector.columns import EVENT_COLUMNS
 from collector.query import changes, groups, lessons, sessions
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
@@ -164,6 +165,12 @@ LESSON = Parameter("id", "text", "id of the lesson", "7f3a92c1", path=True)
 SESSION = Parameter(
     "session", "text", "session key; add service=… if two services use the same key", "task-7", path=True
 )
+
+
+COLUMNS = Parameter(
+    "columns", "words", "only these columns, beside time, sequence and event_id", "outcome,tool", (),
+    tuple(sorted(EVENT_COLUMNS - {"time_ns", "received_ns", "report_rank", "outcome_strength", "target_guessed"})),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,27 +66,35 @@ def next_events(state: Any, selection: Selection, options: Mapping[str, Any]) ->
     return complete
 
 
-def session_events(selection: Selection, session: str, limit: int, cursor: str = "") -> Statement:
-    """The events of one session, in their order."""
+def session_events(
+    selection: Selection, session: str, limit: int, cursor: str = "", columns: Sequence[str] = ()
+) -> Statement:
+    """The events of one session, in their order: whole, or only the `columns` beside their place in it."""
     order = f"time_ns, coalesce(sequence, {LAST}), event_id"
     seek, bound = "session = $session", selection.params() | {"session": session}
     if cursor:
         seek += f" and ({order}) > ($seek_0, $seek_1, $seek_2)"
         bound |= read_token("cursor", cursor, 3, signed=True)  # an agent's `sequence` may be below 0
-    page = f"""select {PAGED}
+    listed = ", ".join(dict.fromkeys(("time_ns as time", "sequence", "event_id", *columns)))
+    page = f"""select {listed if columns else PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
       order by {order} limit {ROWS}"""
-    return _events_of(page, selection, bound, "time, sequence nulls last, event_id", limit)
+    shown = "time, sequence nulls last, event_id"
+    if columns:
+        answer = Statement(page, bound, shown, limit, EVENT_TIMES[:1], limited=True)
+    else:
+        answer = _events_of(page, selection, bound, shown, limit)
+    return replace(answer, of_kept=True, of_clock=True)  # as is the summary beside them
 
 
 def beside_session(state: Any, selection: Selection, options: Mapping[str, Any]) -> Complete:
-    """The cursor of a session's events, `next` for later ones; and as `summary` its row among all sessions, unless
-    several services have a session of this name.
+    """The cursor of a session's events, `next` for later ones; beside the first of them, as `summary`, its row among
+    all sessions, unless several services have a session of this name.
     """
     session = Term(BY_NAME["session"], (options["session"],))
     named = replace(selection, terms=(*selection.terms, session))
     asked = sessions(named, limit=1)
-    found = asked.rows(state.store)
+    found = [] if options["cursor"] else asked.rows(state.store)
 
     def complete(body: Row, rows: Sequence[Row]) -> None:
         body |= {"next": None, "summary": presented(found[0], asked.times) if len(found) == 1 else None}

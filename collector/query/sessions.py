@@ -14,7 +14,9 @@ from collector.query.streaks import Scope, streak_sql
 from collector.streak_rules import IDLE_NS, LAST
 
 STATES = ("open", *OUTCOMES.values())
-ENDS = ("state", "ended_in", "last_outcome", "last_class", "last_tool", "last_event_id")  # columns of ends.sql
+# The columns of ends.sql.
+ENDS = ("state", "ended_in", "last_outcome", "last_class", "last_tool", "last_event_id", "last_received")
+TIMES = ("started", "ended", "last_received")
 COLUMNS = (
     "service", "session", "agent", "model", *ENDS, "calls", "ok", "errors", "cancelled", "denied", "unknown", "lasting",
     "not_known_yet", "streaks", "worst_streak", "tool_calls", "requests", "with_tokens", "with_cost", "input_tokens",
@@ -62,7 +64,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100, s
         strip=STRIP,
     )
     sql = f"select {', '.join(COLUMNS)} from ({sql})"
-    return Statement(sql, selection.params(), order, limit, ("started", "ended"), of_kept=True, of_clock=True)
+    return Statement(sql, selection.params(), order, limit, TIMES, of_kept=True, of_clock=True)
 
 
 def _whole(selection: Selection) -> Selection:

@@ -1,4 +1,4 @@
-"""Charts of successive attempts: streaks, retries, a session. Frames in, charts out, as in `charts`."""
+"""Charts of successive attempts: streaks and retries. Frames in, charts out, as in `charts`."""
 
 from typing import Literal
 
@@ -6,20 +6,12 @@ import altair as alt
 import polars as pl
 from altair import Tooltip
 
-from dashboard.charts.axes import HEIGHT, PERCENT, Picture, colour, names_axis, steps, value_axis, where
-from dashboard.charts.colours import OTHER, OUTCOMES, Palette
+from dashboard.charts.axes import HEIGHT, PERCENT, Picture, colour, steps, value_axis, where
+from dashboard.charts.colours import OTHER, Palette
 from dashboard.parts import words
 
 ALL = "all errors"
 LINE_PX = 18  # of a legend
-# Bar, cross, circle, crossed circle, diamond: outcomes differ in shape, not only in colour.
-_SHAPES = {
-    "ok": "M0,-0.7L0,0.7",
-    "error": "M-0.8,-0.8L0.8,0.8M-0.8,0.8L0.8,-0.8",
-    "cancelled": "circle",
-    "denied": "M0.9,0A0.9,0.9,0,1,1,-0.9,0A0.9,0.9,0,1,1,0.9,0M-0.6,0.6L0.6,-0.6",
-    "unknown": "M0,-0.9L0.9,0L0,0.9L-0.9,0Z",
-}
 
 
 def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
@@ -142,46 +134,3 @@ def time_to_recovery(frame: pl.DataFrame, palette: Palette, *, small: bool = Fal
         labelExpr="datum.value < 60 ? datum.value + ' s' : datum.value / 60 + ' min'",
     )  # fmt: skip
     return _recovery(frame, palette, alt.X("at:Q", scale=alt.Scale(type="log"), axis=axis), "step-after", small)
-
-
-def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame, *, small: bool = False) -> Picture:
-    """A session's calls in order, one row per tool, with streaks as brackets and a line from each error to its retry.
-
-    `frame`: order, tool, outcome, about, again (the order of its retry), lane; `streaks`: first, last, label.
-    """
-    legend = alt.Legend(title=None, orient="bottom", direction="horizontal")
-    colour = alt.Scale(domain=list(OUTCOMES), range=[palette.outcome[name] for name in OUTCOMES])
-    shape = alt.Scale(domain=list(OUTCOMES), range=[_SHAPES[name] for name in OUTCOMES])
-    order = alt.Axis(title="call", format="d", tickMinStep=1, grid=False)
-    tools = names_axis(180, small=small, grid=True, gridColor=palette.line)
-    first = frame["order"][0]
-    places = alt.Scale(domain=[first - 0.5, first + frame.height - 0.5], nice=False)
-    marks = (
-        alt.Chart(frame)
-        .mark_point(size=60, strokeWidth=2.5, filled=False, opacity=1)
-        .encode(
-            x=alt.X("order:Q", axis=order, scale=places),
-            y=alt.Y("tool:N", axis=tools),
-            color=alt.Color("outcome:N", scale=colour, legend=legend),
-            shape=alt.Shape("outcome:N", scale=shape, legend=legend),
-            tooltip=[
-                Tooltip("order:Q"),
-                Tooltip("tool:N"),
-                Tooltip("outcome:N"),
-                Tooltip("about:N", title="class"),
-            ],
-        )
-        .add_params(alt.selection_point(name="picked", fields=["order"], nearest=True))
-    )
-    layers = [marks]
-    for (lane,), retried in frame.drop_nulls("again").group_by(pl.col("lane").clip(0, 2), maintain_order=True):
-        joined = alt.Chart(retried).mark_rule(color=palette.quiet, strokeWidth=1.5, yOffset=8 + 3 * int(str(lane)))
-        layers.append(joined.encode(x=alt.X("order:Q", scale=places), x2=alt.X2("again:Q"), y=alt.Y("tool:N")))
-    if streaks.is_empty():
-        return alt.layer(*layers).properties(height=alt.Step(30))
-    brackets = alt.Chart(streaks).encode(x=alt.X("first:Q", scale=places), y=alt.value(-6))
-    rule = brackets.mark_rule(color=palette.outcome["error"], strokeWidth=3).encode(x2=alt.X2("last:Q"))
-    label = brackets.mark_text(color=palette.outcome["error"], dy=-10, fontWeight="bold", align="left").encode(
-        text=alt.Text("label:N")
-    )
-    return alt.layer(*layers, rule, label).properties(height=alt.Step(30), padding={"top": 26})

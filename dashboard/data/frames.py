@@ -84,20 +84,6 @@ def ordered(rows: pl.DataFrame, before: int = 0) -> pl.DataFrame:
     return rows.with_row_index("order", before + 1).with_columns(pl.col("order").cast(pl.Int64))
 
 
-def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:
-    """First and last position of each streak in the ordered events; those of other events have none."""
-    spans: list[dict[str, Any]] = []
-    if streaks.height:
-        within = (pl.col("started") <= rows["time"].max()) & (pl.col("ended") >= rows["time"].min())
-        streaks = streaks.filter(within)
-    for streak in streaks.iter_rows(named=True):
-        inside = rows.filter(pl.col("time").is_between(streak["started"], streak["ended"]))
-        if inside.height:
-            places = inside["order"]
-            spans.append({"first": places[0], "last": places[-1], "label": words.count(streak["length"])})
-    return pl.DataFrame(spans, schema={"first": pl.Int64, "last": pl.Int64, "label": pl.String})
-
-
 def again(rows: pl.DataFrame) -> pl.Series:
     """For each error among a session's ordered events, the position of its retry; null for others.
 

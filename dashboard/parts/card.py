@@ -9,12 +9,16 @@ import streamlit as st
 
 from dashboard.data import frames
 from dashboard.page import Page
-from dashboard.parts import words
+from dashboard.parts import recorder, words
 from dashboard.parts.components import as_json, link
 
 
-def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None) -> None:
-    """Shows one event in full, without what its page says anyway; `among` are the events of its session."""
+def event_card(
+    page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None, streaks: pl.DataFrame | None = None
+) -> None:
+    """Shows one event in full, without what its page says anyway; `among` are events of its session, `streaks` those of
+    that session.
+    """
     within_session = page.name in {"session", "streak"}
     with st.container(border=True, gap="small"):
         name = event.get("error_class") or event.get("outcome") or ""
@@ -22,7 +26,9 @@ def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None 
         st.markdown(f"**{words.plain(name)}** · {words.plain(where, 60)}", help=f"event {event.get('event_id')}")
         st.caption(f"{' · '.join(_facts(page, event))}")
         if among is not None and (twin := frames.twin(among, event)):
-            st.caption(f"The identical call as no. {twin}.")
+            st.caption(f"The identical call as no. {twin:,}.")
+        if asking := _asking(event, among):
+            st.caption(f"Asked for by the model in call no. {asking:,}.")
         if event.get("message"):
             st.code(event["message"], language=None, wrap_lines=True)
         if event.get("suggestion") and page.name != "group":
@@ -36,6 +42,8 @@ def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None 
         elif event.get("operation") == "tool":
             st.caption("This agent does not send parameters. Sources says how to turn them on.")
         with st.container(horizontal=True, vertical_alignment="center"):
+            if within_session:
+                _places(page, event, streaks)
             if event.get("fingerprint") and page.name != "group":
                 link(page, "group", "All errors like this →", fingerprint=str(event["fingerprint"]))
             if event.get("session") and not within_session:
@@ -45,10 +53,45 @@ def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None 
                 st.link_button("Trace →", template.replace("{trace_id}", event["trace_id"]), type="tertiary")
 
 
+def _asking(event: Mapping[str, Any], among: pl.DataFrame | None) -> int | None:
+    """The position of the model request that asked for this call, if it is among these."""
+    if among is None or not event.get("asked_by"):
+        return None
+    found = among.filter(pl.col("event_id") == str(event["asked_by"]))["order"]
+    return int(found[0]) if found.len() else None
+
+
+def _places(page: Page, event: Mapping[str, Any], streaks: pl.DataFrame | None) -> None:
+    """Links from an event of a session to its tool and its streak."""
+    if event.get("tool"):
+        link(page, "tool", "Its tool →", tool=event["tool"])
+    at = {"session": event.get("session"), "service": event.get("service")}
+    streak = _streak_of(event, streaks) if page.name != "streak" else None
+    if streak:
+        begun = streak["started"].isoformat()
+        link(page, "streak", f"Its streak of {words.count(streak['length'])} →", **at, started=begun,
+             event=str(event["event_id"]))  # fmt: skip
+
+
+def _streak_of(event: Mapping[str, Any], streaks: pl.DataFrame | None) -> dict[str, Any] | None:
+    """The streak of mistakes that this event is one of."""
+    if streaks is None or streaks.is_empty() or not event.get("mistake"):
+        return None
+    found = streaks.filter(
+        pl.col("started").dt.cast_time_unit("us") <= event["time"],
+        pl.col("ended").dt.cast_time_unit("us") >= event["time"],
+        pl.col("subagent").eq_missing(pl.lit(event.get("subagent"))),
+    )
+    return found.row(0, named=True) if found.height else None
+
+
 def _facts(page: Page, event: Mapping[str, Any]) -> list[str]:
     facts = [words.clock(event.get("time"), page.zone, now=page.now), str(event.get("outcome"))]
     if event.get("duration_ms") is not None:
         facts.append(f"took {words.duration(event['duration_ms'])}")
+    if event.get("model"):
+        facts.append(words.plain(event["model"], 40))
+    facts += map(words.plain, recorder.spent(event))
     if event.get("attribution"):
         facts.append(f"turn of the {words.plain(event['attribution'])}")
     if event.get("classified_by"):

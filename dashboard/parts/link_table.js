@@ -1,6 +1,5 @@
-// A table whose rows are links. All text comes from outside: it is only ever set as text.
+// A table whose rows are links.
 const SVG = "http://www.w3.org/2000/svg"
-const BASE = window.__streamlit?.BACKEND_BASE_URL ?? document.baseURI
 const END = 6 // characters of a cut name that stay visible
 const HELD = 8000 // ms for which rows stay where they are under a pointer that has moved
 const drawn = new WeakMap() // what each place shows: all of it as JSON, and of which view it is
@@ -29,18 +28,14 @@ function draw(place, data, now) {
   place.onpointerover = reached
 }
 
-// The browser opens tabs, and copies addresses, by itself; a plain click stays inside the session.
 function clicked(event) {
   const row = event.target.closest("tr, nav")
   const link = event.target.closest("a[href]") ?? row?.querySelector("[scope=row] a[href]")
-  if (!link || link.target || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+  if (!link || link.target || !plain(event)) return
   event.preventDefault()
   const selected = document.getSelection()
   if (!selected.isCollapsed && selected.containsNode(row, true)) return // somebody copies
-  const elsewhere = new URL(link.href).pathname !== location.pathname
-  history.pushState({}, "", link.href)
-  dispatchEvent(new PopStateEvent("popstate"))
-  if (elsewhere) document.querySelector("[data-testid=stMain]")?.scrollTo(0, 0)
+  follow(link.href)
 }
 
 // Every cell of the row under the pointer leads where the row leads. Without one, a row is a single link, so that
@@ -145,30 +140,4 @@ function foot({ foot, caption }) {
   nav.setAttribute("aria-label", `Pages of: ${caption}`)
   nav.append(made("span", "", foot.said), ...foot.links.map(({ label, to }) => leading(made("a", "", label), to)))
   return nav
-}
-
-// Links lead to http and https only; other sites open beside this one.
-function leading(link, to) {
-  const address = new URL(to, BASE)
-  if (!["http:", "https:"].includes(address.protocol)) return link
-  link.href = address.href
-  if (!address.href.startsWith(BASE)) Object.assign(link, { target: "_blank", rel: "noreferrer" })
-  return link
-}
-
-function give(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
-}
-
-function hidden(text, kind = "") {
-  const box = made("span", kind, text)
-  box.setAttribute("aria-hidden", "true")
-  return box
-}
-
-function made(name, kind = "", text = "") {
-  const element = document.createElement(name)
-  if (kind) element.className = kind.trim()
-  element.append(text)
-  return element
 }

@@ -13,12 +13,9 @@ of many rows, ask it with `sort=order(…)`, so that the order is of all rows. T
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-import streamlit as st
 
 from dashboard import menu
 from dashboard.data import frames
@@ -26,6 +23,7 @@ from dashboard.data.filters import of_table
 from dashboard.page import Page, ignored
 from dashboard.parts import share as sharing
 from dashboard.parts import words
+from dashboard.parts.linking import component
 
 Kind = Literal["text", "number", "share", "bars", "time"]
 To = Callable[[dict[str, Any]], str]
@@ -35,7 +33,6 @@ MOST_ANSWERED = 10_000  # rows of an answer of the API
 ROWS = 20
 MAY_LAST = {"lasting", "not_known_yet"}
 SMALL_TEXT = 18  # widest text on a phone, in characters
-_HERE = Path(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +83,11 @@ def rate(page: Page) -> Column:
     return share("error rate", words.HELP["error rate"], said="rate", colour=page.palette.outcome["error"])
 
 
-def when(label: str, page: Page, *, day: bool = True) -> Column:
+def when(label: str, page: Page, *, day: bool = True, **how: Any) -> Column:
     """A column of times in the reader's zone, with or without the day, and its year if the range begins in another."""
     other_year = page.span[0].astimezone(page.zone).year != page.now.astimezone(page.zone).year
     form = ("%-d %b %Y " if other_year else "%-d %b ") * day + "%H:%M:%S"
-    return Column(label, "time", form=lambda time: f"{time.astimezone(page.zone):{form}}")
+    return Column(label, "time", form=lambda time: f"{time.astimezone(page.zone):{form}}", **how)
 
 
 def strip(page: Page, column: str = "last 60 calls") -> Column:
@@ -143,7 +140,7 @@ def table(page: Page, rows: pl.DataFrame, columns: Mapping[str, Column], *, name
     asked = page.filters.state(of_table(name, "sort"))
     if asked not in {"", order(page, columns, name=name)}:
         ignored(f"{of_table(name, 'sort')}={asked}")
-    _component()(key=f"table-{page.name}-{name}", data=content(page, rows, columns, name=name, **how))
+    component("link_table")(key=f"table-{page.name}-{name}", data=content(page, rows, columns, name=name, **how))
 
 
 def content(
@@ -175,13 +172,6 @@ def content(
         ],
         "foot": foot,
     }
-
-
-@cache
-def _component() -> Any:
-    js, css = (_HERE.with_suffix(ending).read_text(encoding="utf-8") for ending in (".js", ".css"))
-    html = '<div class="link-table"></div>'
-    return st.components.v2.component("misstep.link_table", html=html, css=css, js=js, isolate_styles=False)
 
 
 def _by(key: str, column: Column) -> str:

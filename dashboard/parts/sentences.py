@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 import yaml
 
-from dashboard.charts import colours
 from dashboard.parts import words
 
 SILENT = timedelta(minutes=2)  # twice the pause that ends a storm
@@ -206,34 +205,6 @@ def fires_at(row: Mapping[str, Any]) -> str:
 
 def _least(row: Mapping[str, Any]) -> int:
     return int(row.get("min_calls") or 0) if row.get("calls") is not None else 0
-
-
-def session(
-    rows: pl.DataFrame, streaks: pl.DataFrame, whole: Mapping[str, Any] | None = None, *, more: bool = False
-) -> str:
-    """The session in one or two sentences; `whole` has its totals where the rows are only a part of it.
-
-    `more`: it has more streaks than these, none of them longer.
-    """
-    first, last = (whole["first_seen"], whole["last_seen"]) if whole else (rows["time"].min(), rows["time"].max())
-    lasted = (last - first).total_seconds() * 1000  # type: ignore[operator, union-attr]
-    counts = {name: int(rows["outcome"].eq(name).sum()) for name in colours.OUTCOMES}
-    if whole:
-        counts = {name: int(whole["errors" if name == "error" else name] or 0) for name in counts}
-    named = {
-        "error": words.plural(counts["error"], "error"),
-        **{name: f"{words.count(counts[name])} {name}" for name in colours.OUTCOMES if name != "error"},
-    }
-    parts = ", ".join(named[name] for name in counts if counts[name])
-    events = whole["calls"] if whole else rows.height
-    said = f"{words.plural(events, 'event')} in {words.duration(lasted)}: {parts}."
-    if streaks.is_empty():
-        return f"{said} No two mistakes in a row."
-    worst = streaks.sort("length", descending=True).row(0, named=True)
-    ends = {"recovered": "recovered by itself", "open": "still open", "ended": "never repaired"}
-    many = f"{'More than ' if more else ''}{words.plural(streaks.height, 'streak')}"
-    longest = ", the longest of" if more or streaks.height > 1 else " of"
-    return f"{said} {many}{longest} {words.count(worst['length'])} mistakes, {ends[worst['state']]}."
 
 
 def even(said: Mapping[str, Any]) -> bool:

@@ -1,22 +1,46 @@
-"""One session step by step: its timeline, its list of events, and the selected event."""
+"""One session step by step: its calls over time, those around the selected one, and that one in full."""
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
-import streamlit as st
 
-from dashboard.charts import attempts
-from dashboard.data import frames
-from dashboard.data.client import Problem, path
+from dashboard import menu
+from dashboard.data import client, frames
+from dashboard.data.client import path
 from dashboard.data.filters import EVER
 from dashboard.menu import SUBJECTS
 from dashboard.page import Page
-from dashboard.parts import components, tables, words
+from dashboard.parts import components, link_table, recorder, share, words
 from dashboard.parts.card import event_card
+from dashboard.parts.recorder import Recording
 
-MOST_EVENTS = 1000
+WINDOW, WINDOW_NARROW, WINDOW_SMALL = 240, 120, 60  # calls that are drawn
+BESIDE = 7  # calls listed before and after the selected one
+PAGES = 5  # of the API's rows; later calls are left out
+SLACK = 100  # calls that may have come since the index was read
+INDEX = ("outcome", "operation")  # what is asked of every call
 SCOPES, KINDS = ("session", "tool", "target"), ("mistake", "error", "denied")  # of streaks
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """All calls of a session: their `order`, `event_id`, `time`, `sequence`, and what else was asked for.
+
+    `summary` is the API's row of the session, empty if several services have one of this name; `cut`: it has more calls
+    than these.
+    """
+
+    session: str
+    index: pl.DataFrame
+    summary: dict[str, Any]
+    cut: bool
+
+    def order_of(self, event: str) -> int | None:
+        """The place of an event among the calls; None if it is none of them."""
+        found = self.index.filter(pl.col("event_id") == event)["order"]
+        return int(found[0]) if found.len() else None
 
 
 def whole(page: Page) -> dict[str, str | None]:
@@ -25,98 +49,97 @@ def whole(page: Page) -> dict[str, str | None]:
     return {"from": EVER, "to": None, "q": None} | {name: None for name in others if name not in SUBJECTS["session"]}
 
 
-def events(page: Page, session: str, since: datetime | None = None) -> tuple[pl.DataFrame, bool]:
-    """The events of a session in order, from its first or from a time on, and whether later ones are left out.
+def told(page: Page, session: str, *columns: str) -> Story:
+    """The calls of a session in order, in few columns, `columns` among them."""
+    asked = whole(page) | {"session": None, "limit": client.MOST, "columns": ",".join((*INDEX, *columns))}
+    first = answer = page.ask(path("sessions", session), **asked)
+    parts = [answer.rows]
+    while (further := answer.rest.get("next")) and len(parts) < PAGES:
+        answer = page.ask(path("sessions", session), **asked, cursor=further)
+        parts.append(answer.rows)
+    index = pl.concat(parts, how="diagonal_relaxed")
+    summary = dict(first.rest.get("summary") or {})
+    return Story(session, frames.ordered(index) if index.height else index, summary, bool(answer.rest.get("next")))
 
-    Each has its place in the whole session as `order`.
+
+def show(page: Page, story: Story, part: pl.DataFrame, streaks: pl.DataFrame, at: int, said: str) -> None:
+    """Shows the calls of a part of the story's index, with that of the order `at` selected.
+
+    `said`: the answer in a sentence, for readers who cannot see it.
     """
-    span = {"from": since.isoformat()} if since else {}
-    asking = page.later("breakdown", **whole(page) | {"to": since.isoformat()}) if since else None
-    answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **whole(page) | span | {"session": None})
-    if answer.rows.is_empty():
-        return answer.rows, False
-    before = int(asking().first().get("calls") or 0) if asking else 0
-    return frames.ordered(answer.rows, before), bool(answer.rest.get("next"))
-
-
-def before(page: Page, event: str) -> datetime | None:
-    """The time from which on to show events, so that as many before as after this one are among them; None if there is
-    no such event.
-    """
-    try:
-        at: datetime | None = page.ask_all(path("events", event)).first().get("time")
-    except Problem as problem:
-        if problem.state in {"away", "token", "slow"}:
-            raise
-        at = None
-    if at is None:
-        return None
-    earlier = page.ask("events", limit=str(MOST_EVENTS // 2), **whole(page) | {"to": at.isoformat()}).pick("time")
-    first: datetime | None = earlier["time"].min()  # type: ignore[assignment]
-    return first or at
-
-
-def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> None:
-    """Shows these ordered events as a timeline and a list, and the selected one in full."""
-    key = f"at-{page.name}-{components.key_of(page)}-{page.filters.state('event')}"
-    picture = attempts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks), small=page.small)
-    clicked = components.clicked(picture, f"line-{key}", said)
-    if rows["outcome"].eq("error").any():
-        components.quiet("Lines under the calls join an error with its retry; bars above span mistakes in a row.")
+    rows = _window(page, part, at)
+    if rows.filter(pl.col("order") == at).is_empty():
+        components.quiet("This call is no longer kept.")
+        return
+    recording = Recording(rows, part, at, streaks, lambda event: here(page, event))
+    recorder.show(recording, f"recorder-{page.name}", page.palette, page.zone, said, small=page.small)
     left, right = components.pair("session-detail")
     with left:
-        picked = _steps(page, rows)
-    # The last click counts: in the timeline, in the list, or on an arrow.
-    for source, order in (("line", clicked and clicked.get("order")), ("list", picked and picked["order"])):
-        if order != st.session_state.get(f"{key}-{source}"):
-            st.session_state[f"{key}-{source}"] = order
-            if order is not None:
-                st.session_state[key] = int(str(order))
-    places = rows["order"].to_list()
-    if st.session_state.get(key) not in places:
-        st.session_state[key] = _first(page, rows)
-    at = int(st.session_state[key])
+        _beside(page, rows, at)
     with right:
-        _arrows(rows, at, key)
-        event_card(page, rows.row(places.index(at), named=True), rows)
+        event_card(page, rows.row(by_predicate=pl.col("order") == at, named=True), rows, streaks)
 
 
-def _first(page: Page, rows: pl.DataFrame) -> int:
-    wanted = page.filters.state("event")
-    asked = rows.filter(pl.col("event_id") == wanted) if wanted else rows.filter(pl.col("outcome") == "error")
-    return int((asked if asked.height else rows)["order"][0])
+def here(page: Page, event: str) -> str:
+    """The address of this page with another event selected."""
+    return share.address(menu.address(page.name), page.filters.showing(event=event))
 
 
-def _arrows(rows: pl.DataFrame, at: int, key: str) -> None:
-    errors = rows.filter(pl.col("outcome") == "error")["order"].to_list()
-    before = [order for order in errors if order < at]
-    after = [order for order in errors if order > at]
+def _window(page: Page, part: pl.DataFrame, at: int) -> pl.DataFrame:
+    """The calls around one of a part, whole and in order.
 
-    def go(order: int) -> None:
-        st.session_state[key] = order
+    Windows begin at multiples of half their length, so that a step to the next call seldom asks for another.
+    """
+    size = WINDOW_SMALL if page.small else WINDOW_NARROW if page.narrow else WINDOW
+    place = part["order"].index_of(at) or 0
+    start = max(0, min((place // (size // 2)) * (size // 2) - size // 4, part.height - size))
+    shown = part[start : start + size]
+    times = part["time"].dt.timestamp("ns")
+    first, last = times[start], times[start + shown.height - 1]
+    at_once = times.is_between(first, last).sum()
+    span_asked = {
+        "from": _exactly(first), "to": _exactly(last + 1), "sort": "time",
+        "limit": str(min(at_once + SLACK, int(client.MOST))),
+    }  # fmt: skip
+    rows = page.ask("events", **whole(page) | span_asked).having(*DRAWN)
+    return shown.select("order", "event_id").join(rows, on="event_id", how="inner", maintain_order="left")
 
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("← error", key=f"{key}-back", disabled=not before, on_click=go, args=(before[-1] if before else at,))
-        st.button("error →", key=f"{key}-on", disabled=not after, on_click=go, args=(after[0] if after else at,))
-        components.quiet(f"call {at}")
+
+def _exactly(time_ns: int) -> str:
+    """A time as the API takes it, with all its digits."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-def _marks(rows: pl.DataFrame) -> pl.DataFrame:
-    tool = pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)).str.slice(0, 40)
-    about = pl.col("error_class").fill_null("").alias("about")
-    marks = rows.select("order", tool.alias("tool"), "outcome", about, frames.again(rows))
-    return marks.with_columns(lane=pl.Series(frames.lanes(marks), dtype=pl.Int64))
-
-
-def _steps(page: Page, rows: pl.DataFrame) -> dict[str, Any] | None:
-    shown = rows.with_columns(
+def _beside(page: Page, rows: pl.DataFrame, at: int) -> None:
+    """The calls before and after the selected one, as a table of links."""
+    near = rows.filter(pl.col("order").is_between(at - BESIDE, at + BESIDE))
+    shown = near.with_columns(
+        call=pl.Series([f"▸ {order:,}" if order == at else f"{order:,}" for order in near["order"]]),
         tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
         result=pl.coalesce("error_class", "outcome"),
-        duration_ms=pl.Series([words.duration(ms) for ms in rows["duration_ms"]], dtype=pl.String),
+        took=pl.Series([words.duration(ms) for ms in near["duration_ms"]], dtype=pl.String),
+        tokens=pl.sum_horizontal("input_tokens", "output_tokens", ignore_nulls=True).replace(0, None),
     )
-    columns = {
-        "order": tables.number("call", width=45), "time": tables.when("time", page, day=False),
-        "tool": tables.text("tool", 125), "result": tables.text("outcome", 175),
-        "duration_ms": tables.text("took", 65),
-    }  # fmt: skip
-    return tables.table(page, shown, columns, key="steps", alt_text="The events in order.", select=True, rows_shown=14)
+    link_table.table(
+        page, shown, _columns(page), caption=f"The calls before and after call {at:,}, which is marked with ▸.",
+        to=lambda row: here(page, row["event_id"]), rows_shown=2 * BESIDE + 1, wide=("tokens",),
+    )  # fmt: skip
+
+
+def _columns(page: Page) -> dict[str, Any]:
+    tones = {outcome: page.palette.outcome[outcome] for outcome in ("cancelled", "denied", "unknown")}
+    return {
+        "call": link_table.text("call", 8, by=""),
+        "time": link_table.when("time", page, day=False, by=""),
+        "tool": link_table.text("tool", 20, by=""),
+        "result": link_table.text("outcome", 24, by="", tones=tones),
+        "took": link_table.text("took", 9, by=""),
+        "tokens": link_table.number("tokens", by=""),
+    }
+
+
+DRAWN = (
+    "operation", "outcome", "subagent", "tool", "error_class", "duration_ms", "target",
+    "input_tokens", "output_tokens", "cost_usd", "params_hash", "asked_by", "model",
+)  # fmt: skip

@@ -166,8 +166,8 @@ def plural(number: float | None, one: str) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """`$1,234.50`."""
-    return NONE if amount is None else f"${amount:,.2f}"
+    """`$1,234.50`; amounts of a few cents with more digits."""
+    return NONE if amount is None else f"${amount:,.4f}" if 0 < amount < 0.1 else f"${amount:,.2f}"
 
 
 def joined(parts: Sequence[str]) -> str:

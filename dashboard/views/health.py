@@ -107,9 +107,7 @@ def _errors(page: Page, errors: list[dict[str, Any]]) -> None:
     link_table.table(page, rows, columns, name="errors", caption=f"The last error: {rows['what'][0]}.")
 
 
-def _counts(
-    page: Page, counts: Mapping[str, float], name: str, unit: str, to: link_table.To | None = None
-) -> None:
+def _counts(page: Page, counts: Mapping[str, float], name: str, unit: str, to: link_table.To | None = None) -> None:
     if not counts:
         components.quiet("None.")
         return

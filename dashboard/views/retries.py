@@ -269,7 +269,5 @@ def _tools(page: Page) -> None:
         components.link(page, "tools", "All tools →")
 
 
-page = open_page(
-    "retries", "Retries", "Does trying again help, and does the agent know?", tables=("storms", "classes")
-)
+page = open_page("retries", "Retries", "Does trying again help, and does the agent know?", tables=("storms", "classes"))
 refreshing(body, page)

@@ -1,69 +1,64 @@
-"""One session: what happened to this agent, step by step?"""
-
-from datetime import datetime
+"""One session: how it ended, what it cost, and what happened step by step."""
 
 import polars as pl
 import streamlit as st
 
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, sentences, session_story, words
+from dashboard.parts import components, endings, session_story, words
 
-WHO = ("service", "service_version", "agent", "model")
+WHO = ("service", "agent", "model")
 
 
 def body(page: Page) -> None:
-    """Sentence, timeline, list, and one event in full."""
+    """How it ended, its figures, the recorder, and one call in full."""
     session = page.filters.only("session")
     if not session:
         components.link(page, "sessions", "Choose a session on the Sessions page →")
         return
     st.subheader(words.plain(session), anchor=False)
     with components.part():
-        rows, more = session_story.events(page, session)
-        wanted = page.filters.state("event")
-        near = {"", *rows["event_id"].head(session_story.MOST_EVENTS // 2)} if more else set()
-        if more and wanted not in near and (since := session_story.before(page, wanted)):
-            around, later = session_story.events(page, session, since)
-            if around.height and wanted in around["event_id"]:
-                rows, more = around, later
-        if rows.is_empty():
+        story = session_story.told(page, session)
+        if story.index.is_empty():
             components.quiet("No event of this session is kept: it never existed, or retention has removed it.")
             components.link(page, "sessions", "Choose a session on the Sessions page →")
             return
-        longest = {"kind": "mistake", "min_length": "2", "sort": "-length", "limit": MOST}
-        answer = page.ask("streaks", **session_story.whole(page) | longest)
-        streaks = answer.rows
-        part = more or rows["order"][0] > 1
-        whole = page.ask("breakdown", **session_story.whole(page)).first() if part else None
-        said = sentences.session(rows, streaks, whole, more=answer.cut)
-        began: datetime = whole["first_seen"] if whole else rows["time"].min()  # type: ignore[assignment]
-        components.quiet(" · ".join(filter(None, (_who(rows), words.began(began, page.now, page.zone)))))
-        st.markdown(said)
-        if wanted not in {"", *rows["event_id"]}:
+        said = _summary(page, story)
+        wanted = page.filters.state("event")
+        at = story.order_of(wanted) if wanted else None
+        if wanted and at is None:
             components.quiet("The event of the link is not in this session.")
-        if part:
-            _pages(page, session, rows, more)
-        session_story.show(page, rows, streaks, said)
+        longest = {"kind": "mistake", "min_length": "2", "sort": "-length", "limit": MOST}
+        streaks = page.ask("streaks", **session_story.whole(page) | longest).rows
+        session_story.show(page, story, story.index, streaks, at or _first(story), said)
 
 
-def _pages(page: Page, session: str, rows: pl.DataFrame, more: bool) -> None:
-    """Says which of the session's events are shown, with links to those around the first and the last of them."""
-    first, last = rows.row(0, named=True), rows.row(-1, named=True)
-    about = {"session": session, "service": page.filters.only("service") or None}
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Shown: events {words.count(first['order'])} to {words.count(last['order'])}.", width="content")
-        if first["order"] > 1:
-            components.link(page, "session", "Earlier ones →", **about, event=str(first["event_id"]))
-        if more:
-            components.link(page, "session", "Later ones →", **about, event=str(last["event_id"]))
+def _summary(page: Page, story: session_story.Story) -> str:
+    """Shows how it ended, and returns that."""
+    began = words.began(story.index["time"].min(), page.now, page.zone)  # type: ignore[arg-type]
+    row = story.summary
+    if not row:
+        components.quiet(f"Several services have a session of this name · {began}")
+        return f"{words.plural(story.index.height, 'call')} of several services."
+    said = endings.ended(row, page.now)
+    who = " · ".join(words.plain(row[name], 60) for name in WHO if row[name])
+    components.quiet(" · ".join(filter(None, (who, began))))
+    st.markdown(said)
+    components.figures(page, endings.figures(row))
+    if story.cut:
+        components.quiet(f"The first {words.count(story.index.height)} calls are shown.")
+    return said.replace("*", "")
 
 
-def _who(rows: pl.DataFrame) -> str:
-    """Service, version, agent and model of the events, each once."""
-    values = (rows[name].drop_nulls().unique(maintain_order=True) for name in WHO if name in rows.columns)
-    return " · ".join(words.plain(", ".join(map(str, each)), 60) for each in values if len(each))
+def _first(story: session_story.Story) -> int:
+    """The call to begin with: the one that the session ended in if it failed, else the first error, else the last."""
+    row, errors = story.summary, story.index.filter(pl.col("outcome") == "error")["order"]
+    ended = story.order_of(str(row["last_event_id"])) if row and row["last_outcome"] == "error" else None
+    return ended or int(errors[0] if errors.len() else story.index["order"][-1])
 
 
-page = open_page("session", "Session", "What happened to this agent, step by step?", bar="none", view={"event": None})
+page = open_page(
+    "session", "Session", "How did it end, and what happened before?", bar="none",
+    view={"event": None},
+)  # fmt: skip
 refreshing(body, page)

@@ -6,32 +6,37 @@ import polars as pl
 
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, words
+from dashboard.parts import components, endings, link_table, words
 
 WORST = "-worst_streak,-errors"
+ANY = "any"
 NAMES = (
-    "session", "service", "model", "started", "ended", "calls", "errors", "lasting", "not_known_yet", "worst_streak",
-    "strip",
+    "session", "service", "model", "started", "ended", "state", "ended_in", "calls", "errors", "lasting",
+    "not_known_yet", "worst_streak", "seconds", "strip",
 )  # fmt: skip
 
 
 def body(page: Page) -> None:
     """The list of sessions, worst streak first."""
+    state = components.switch(page, "state", "Ended", (ANY, *endings.STATES), endings.STATES)
     with components.part():
         columns = _columns(page)
-        answer = page.ask("sessions", sort=link_table.order(page, columns, WORST), limit=MOST)
+        chosen = {} if state == ANY else {"state": state}
+        answer = page.ask("sessions", sort=link_table.order(page, columns, WORST), limit=MOST, **chosen)
         rows = answer.pick(*NAMES)
+        if rows.is_empty() and chosen:
+            components.quiet(f"No session of this range is “{endings.STATES[state]}”.")
+            return
         if rows.is_empty():
             components.nothing(page, "sessions")
             return
-        lengths = [
-            words.duration((end - start).total_seconds() * 1000)
-            for start, end in rows.select("started", "ended").iter_rows()
-        ]
         worst = rows.sort("worst_streak", descending=True).row(0, named=True)
         link_table.table(
             page,
-            rows.with_columns(pl.Series("length", lengths, dtype=pl.String)),
+            rows.with_columns(
+                length=pl.Series([words.duration(seconds * 1000) for seconds in rows["seconds"]], dtype=pl.String),
+                state=pl.coalesce("ended_in", pl.col("state").replace(endings.STATES)),
+            ),
             columns,
             caption=f"Sessions. Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}.",
             to=lambda row: components.address(page, "session", session=row["session"], service=row["service"]),
@@ -44,18 +49,19 @@ def body(page: Page) -> None:
 def _columns(page: Page) -> dict[str, Any]:
     return {
         "session": link_table.name("session", 26),
-        "service": link_table.name("service", 18),
-        "model": link_table.name("model", 18),
+        "state": link_table.text("ended", 24, endings.HELP),
         "errors": link_table.number("errors"),
         "lasting": link_table.number("lasting", words.HELP["lasting errors"]),
         "not_known_yet": link_table.number("not known yet", words.HELP["lasting errors"]),
         "worst_streak": link_table.number("streak", words.HELP["streak"]),
         "calls": link_table.number("calls"),
         "strip": link_table.strip(page),
+        "service": link_table.name("service", 18),
+        "model": link_table.name("model", 18),
         "started": link_table.when("started", page),
-        "length": link_table.text("length", 12, by=""),
+        "length": link_table.text("length", 12, by="seconds"),
     }
 
 
-page = open_page("sessions", "Sessions", "Which runs went badly?", tables=("",))
+page = open_page("sessions", "Sessions", "Which runs went badly?", view={"state": tuple(endings.STATES)}, tables=("",))
 refreshing(body, page)

@@ -32,15 +32,14 @@ def body(page: Page) -> None:
         st.markdown(sentences.streak(streak))
         if started and same.is_empty():
             components.quiet("No streak of this session began when the link says: this is its longest.")
-        rows, more = session_story.events(page, session, streak["started"])
-        last = _last(rows, streak) if rows.height else streak["ended"]
-        around = rows.filter(pl.col("time").is_between(streak["started"], last)) if rows.height else rows
-        if around.is_empty():
+        story = session_story.told(page, session, "tool", "target")
+        part = _part(story.index, streak) if story.index.height else story.index
+        if part.is_empty():
             components.quiet("Its events are no longer kept.")
             return
-        if more and around.height == rows.height:
-            components.quiet(f"The first {words.count(rows.height)} events of it.")
-        session_story.show(page, around, same if same.height else streaks.head(1), sentences.streak(streak))
+        at = story.order_of(page.filters.state("event")) or 0
+        at = at if at in part["order"] else int(part["order"][0])
+        session_story.show(page, story, part, same if same.height else streaks.head(1), at, sentences.streak(streak))
         about = {"session": session, "service": page.filters.only("service") or None}
         components.link(page, "session", "The whole session →", **about)
 
@@ -51,6 +50,11 @@ def _moment(text: str) -> datetime | None:
         return components.moment(text)
     except ValueError:
         return None
+
+
+def _part(rows: pl.DataFrame, streak: dict[str, Any]) -> pl.DataFrame:
+    """The calls from the first mistake of the streak to what ended it."""
+    return rows.filter(pl.col("time").dt.cast_time_unit("us").is_between(streak["started"], _last(rows, streak)))
 
 
 def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
@@ -68,6 +72,6 @@ def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
 
 page = open_page(
     "streak", "Streak", "What went wrong again and again, and what ended it?", bar="none",
-    view={"started": None, "scope": session_story.SCOPES, "kind": session_story.KINDS},
+    view={"event": None, "started": None, "scope": session_story.SCOPES, "kind": session_story.KINDS},
 )  # fmt: skip
 refreshing(body, page)

@@ -1,6 +1,5 @@
 """Tools: which tool should we fix first?"""
 
-
 import polars as pl
 
 from dashboard.charts import proportions

@@ -2,6 +2,7 @@
 -- a model request or an agent's run that did not fail says nothing of the work before it, so that beside those only a tool call counts. `state`
 -- is open while more may come: until the service went on for an hour without the session, or nothing of it was received for an hour.
 select whose as ended_whose, last.outcome as last_outcome, last.error_class as last_class, last.tool as last_tool, last.event_id as last_event_id,
+  heard_ns as last_received,
   case
     when coalesce(newest_ns - ended_ns <= {idle}, true) and $clock_ns - heard_ns <= {idle} then 'open'
     when last.rated then last.outcome
