@@ -230,6 +230,20 @@ def sender(one: Event) -> str:
     return str(one.get("service") or one["source"])
 
 
+def expected_end(mine: Sequence[Event], newest_ns: int, clock_ns: int, silent: Iterable[str] = SILENT) -> str:
+    """How a session ended, from its events: `open`, or the outcome of the event that decides.
+
+    `newest_ns`: time of its service's newest event; `silent`: sources that tell only of failures.
+    """
+    heard, ended = max(one["received_ns"] for one in mine), max(one["time_ns"] for one in mine)
+    if newest_ns - ended <= HOUR and clock_ns - heard <= HOUR:
+        return "open"
+    lasts = {one["operation"]: one for one in in_order(mine)}
+    telling = [one for one in lasts.values() if one["operation"] == "tool" or one["outcome"] not in ("ok", "unknown")]
+    last = in_order(telling or lasts.values())[-1]
+    return "unknown" if last["source"] in silent else str(last["outcome"])
+
+
 def scope_key_of(one: Event) -> tuple[Any, ...]:
     return one.get("service"), one.get("session"), one.get("subagent")
 

@@ -53,9 +53,29 @@ def _count(text: str) -> Any:
 
 
 def tables(app: Any) -> list[Shown]:
-    """The tables of a page in their order, without its search box."""
-    found = [json.loads(each.proto.json) for each in app.get("bidi_component")]
-    return [Shown(data) for data in found if "columns" in data]
+    """The tables of a page in their order, without other components."""
+    return [Shown(data) for data in _components(app) if "columns" in data]
+
+
+def recorder(app: Any) -> dict[str, Any]:
+    """What the browser gets of the recorder of a session."""
+    [found] = [data for data in _components(app) if "lanes" in data]
+    return found
+
+
+def selected(app: Any) -> str:
+    """The place of the selected call: `Call 2 of 3`. The list and the lanes have the same one."""
+    said = recorder(app)
+    [marked] = [call for call in table(app, "call", "took")["call"] if call.startswith("▸")]
+    [drawn] = [mark["title"] for mark in said["marks"] if mark["selected"]]
+    place: str = said["place"].partition(", error")[0]
+    assert drawn.startswith(f"call {marked.removeprefix('▸ ')}: ")
+    assert place.startswith(f"Call {marked.removeprefix('▸ ')} of ")
+    return place
+
+
+def _components(app: Any) -> list[dict[str, Any]]:
+    return [json.loads(each.proto.json) for each in app.get("bidi_component")]
 
 
 def table(app: Any, *columns: str) -> Shown:

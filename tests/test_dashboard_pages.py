@@ -32,10 +32,10 @@ from dashboard.data.client import Answer, Collector
 from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
 from dashboard.page import WIDTH, Page, same_clock, same_clocks
-from dashboard.parts import components, rule_words, sentences, words
+from dashboard.parts import components, rule_words, sentences, session_story, words
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
-from tests.shown import table, tables
+from tests.shown import recorder, selected, table, tables
 from tests.traffic import rule_file, two_versions
 
 PAGES = [
@@ -242,7 +242,8 @@ def test_a_session_is_told_step_by_step(busy: RunningCollector, open_app: Callab
     app = open_app(busy.url, "session", session=session["session"], service=session["service"])
     check(app, "Session")
     events = busy.get(f"/api/v1/sessions/{session['session']}", service=session["service"])["rows"]
-    assert any(each.value.startswith(f"{words.plural(len(events), 'event')} in ") for each in app.markdown)
+    assert any(f" after {words.plural(len(events), 'call')}, " in each.value for each in app.markdown)
+    assert len(recorder(app)["marks"]) == len(events)
 
 
 def test_a_session_is_told_whole_whatever_filters_its_link_brought(
@@ -254,8 +255,9 @@ def test_a_session_is_told_whole_whatever_filters_its_link_brought(
     for page, title in (("session", "Session"), ("streak", "Streak")):
         alone, filtered = (open_app(busy.url, page, **link, **more) for more in ({}, brought))
         check(filtered, title)
-        assert filtered.dataframe[0].value.equals(alone.dataframe[0].value)
-        assert [each.value for each in filtered.markdown] == [each.value for each in alone.markdown]
+        assert table(filtered, "call", "took").rows == table(alone, "call", "took").rows
+        said = [[re.sub("came .* ago", "", each.value) for each in app.markdown] for app in (filtered, alone)]
+        assert said[0] == said[1]
 
 
 def test_a_session_of_a_service_with_signs_of_the_filters_grammar_is_found(
@@ -268,14 +270,9 @@ def test_a_session_of_a_service_with_signs_of_the_filters_grammar_is_found(
     link = {"session": "s", "service": escaped("!a,b\\c")}
     app = open_app(shared.url, "session", **link)
     check(app, "Session")
-    assert app.dataframe[0].value.shape[0] == 2
+    assert len(recorder(app)["marks"]) == 2
     assert any(said.startswith(words.plain("!a,b\\c") + r" · m\-1 · began ") for said in captions(app))
     check(open_app(shared.url, "streak", **link), "Streak")
-
-
-def call_shown(app: AppTest) -> str:
-    [shown] = [said for said in captions(app) if re.fullmatch(r"call \d+", said)]
-    return shown
 
 
 def test_the_event_that_a_link_names_is_opened_also_in_a_session_that_was_open_before(
@@ -291,10 +288,10 @@ def test_the_event_that_a_link_names_is_opened_also_in_a_session_that_was_open_b
     assert shared.post("/v1/events", json.dumps([failed] * 3)).is_success
     ids = [row["event_id"] for row in shared.get("/api/v1/sessions/named")["rows"]]
     app = open_app(shared.url, "session", session="named", event=ids[1])
-    assert call_shown(app) == "call 2"
+    assert selected(app) == "Call 2 of 3"
     app.query_params["event"] = ids[2]
     app.run()
-    assert call_shown(app) == "call 3"
+    assert selected(app) == "Call 3 of 3"
     app.query_params["event"] = "1"
     app.run()
     assert "The event of the link is not in this session." in captions(app)
@@ -316,29 +313,29 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
     [streak] = collector.get("/api/v1/streaks", min_length=3)["rows"]
     app = open_app(collector.url, "streak", session="s", started=streak["started"])
     check(app, "Streak")
-    assert list(app.dataframe[0].value["order"]) == list(range(late + 1, late + 5))
-    said = f"{words.plural(many, 'event')} in 39\u00a0m\u00a059\u00a0s: {many - 3:,} ok, 3 errors."
+    assert [mark["title"].partition(":")[0] for mark in recorder(app)["marks"]] == [
+        f"call {order:,}" for order in range(late + 1, late + 5)
+    ]
     app = open_app(collector.url, "session", session="s")
     check(app, "Session")
-    assert any(each.value.startswith(said) for each in app.markdown)
-    assert "Shown: events 1 to 1,000." in captions(app)
-    [later] = [link.proto.query_string for link in app.get("page_link") if link.proto.label == "Later ones →"]
-    app = open_app(collector.url, "session", **dict(parse_qsl(later)))
-    assert "Shown: events 500 to 1,499." in captions(app)
+    assert any(f" after {many:,} calls, 1 streak, " in each.value for each in app.markdown)
+    assert selected(app) == f"Call {late + 1:,} of {many:,}"  # the first error
+    assert len(recorder(app)["marks"]) == session_story.WINDOW
+    strip = recorder(app)["strip"]
+    assert sum("0 errors" not in each["title"] for each in strip["bins"]) == 1
+    assert strip["from"] * many < late < strip["to"] * many
     other = {"tool": "t", "outcome": "ok", "session": "other", "time": datetime.now(UTC).isoformat()}
     assert collector.post("/v1/events", json.dumps(other)).is_success
     [elsewhere] = collector.get("/api/v1/events", session="other")["rows"]
     for event in (elsewhere["event_id"], "abc"):
         app = open_app(collector.url, "session", session="s", event=event)
-        assert {"Shown: events 1 to 1,000.", "The event of the link is not in this session."} <= set(captions(app))
-    newest, *_ = collector.get("/api/v1/events", outcome="error", limit=1)["rows"]
-    app = open_app(collector.url, "session", session="s", event=newest["event_id"])
-    check(app, "Session")
-    assert call_shown(app) == f"call {late + 3}"
-    assert any(said.startswith("Shown: events 1,50") and said.endswith("to 2,400.") for said in captions(app))
-    assert [link.proto.label for link in app.get("page_link") if link.proto.label.endswith("ones →")] == [
-        "Earlier ones →"
-    ]
+        assert "The event of the link is not in this session." in captions(app)
+        assert selected(app) == f"Call {late + 1:,} of {many:,}"
+    for place in (121, many - 1):
+        event = collector.get("/api/v1/sessions/s", columns="tool", limit=many)["rows"][place]["event_id"]
+        assert (
+            selected(open_app(collector.url, "session", session="s", event=event)) == f"Call {place + 1:,} of {many:,}"
+        )
 
 
 def test_a_session_of_many_streaks_is_told_with_all_of_them(
@@ -357,7 +354,8 @@ def test_a_session_of_many_streaks_is_told_with_all_of_them(
     shared.kept_up()
     app = open_app(shared.url, "session", session="many", service="many")
     check(app, "Session")
-    assert any("111 streaks, the longest of 9 mistakes" in each.value for each in app.markdown)
+    assert metric(app, "Streaks") == "111"
+    assert "the longest of 9" in captions(app)
     oldest = (start - timedelta(seconds=1)).isoformat()
     app = open_app(shared.url, "streak", session="many", service="many", started=oldest)
     check(app, "Streak")
@@ -370,7 +368,8 @@ def test_the_page_of_a_streak_whose_events_are_gone_says_so(
     failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "gone"}
     assert shared.post("/v1/events", json.dumps([failed, failed])).is_success
     shared.kept_up()
-    monkeypatch.setattr("dashboard.parts.session_story.events", lambda page, session, since: (pl.DataFrame(), False))
+    nothing = session_story.Story("gone", pl.DataFrame(), {}, cut=False)
+    monkeypatch.setattr("dashboard.parts.session_story.told", lambda *_: nothing)
     app = open_app(shared.url, "streak", session="gone")
     check(app, "Streak")
     assert "Its events are no longer kept." in captions(app)
@@ -819,9 +818,10 @@ def test_a_streak_is_told_with_what_ended_it(busy: RunningCollector, open_app: C
     app = open_app(busy.url, "streak", session=streak["session"], service=streak["service"])
     check(app, "Streak")
     assert any(each.value.endswith("a success ended it.") for each in app.markdown)
-    results = list(app.dataframe[0].value["result"])
-    assert results[-1] == "ok"
-    assert sum(name.endswith("Error") for name in results) >= streak["length"]
+    outcomes = [mark["outcome"] for mark in recorder(app)["marks"]]
+    assert outcomes[-1] == "ok"
+    assert outcomes.count("error") >= streak["length"]
+    assert recorder(app)["brackets"][0]["title"] == f"{streak['length']} in a row, repaired"
 
 
 def test_what_a_link_says_wrongly_is_said_and_left_out(

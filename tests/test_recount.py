@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,18 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from collector.times import iso_ns
-from dashboard.parts import sentences, words
+from dashboard.parts import endings, sentences, words
 from tests import shown
 from tests.conftest import RunningCollector
 from tests.recorded import Event
-from tests.reference import expected_chains, expected_costs, expected_streaks, session_of
+from tests.reference import (
+    expected_chains,
+    expected_costs,
+    expected_end,
+    expected_streaks,
+    newest_by_service,
+    session_of,
+)
 from tests.test_recordings import FOLDER, export
 
 # Agents that tell of their calls in different ways: logs, spans, both; with and without sessions, models, arguments.
@@ -206,11 +214,14 @@ def test_errors(recorded: RunningCollector, events: list[Event], open_app: Calla
             assert tree[name] == number or level != "error_class"
 
 
-def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+def test_sessions(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
     rows = table(
         open_app(recorded.url, "sessions", **LONG_AGO),
-        "session", "service", "calls", "errors", "worst_streak", "lasting", "not_known_yet",
+        "session", "service", "calls", "errors", "worst_streak", "lasting", "not_known_yet", "state",
     )  # fmt: skip
+    newest = newest_by_service(events)
     by_session: dict[Any, list[Event]] = {}
     for one in events:
         if "session" in one:
@@ -223,6 +234,30 @@ def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Cal
         assert row["errors"] == len(of(mine, outcome="error"))
         assert row["worst_streak"] == max((streak["length"] for streak in streaks), default=0)
         assert (row["lasting"], row["not_known_yet"]) == lasting(mine, events)[:2]
+        end = expected_end(mine, newest[row["service"]], time.time_ns(), silent)
+        assert row["state"] in ({one.get("error_class") for one in mine} if end == "error" else {endings.STATES[end]})
+
+
+def test_session(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    """The session with most calls of each agent."""
+    by_session: dict[Any, list[Event]] = {}
+    for one in sorted(events, key=lambda one: one["time_ns"]):
+        if "session" in one:
+            by_session.setdefault((one["source"], one.get("service"), one["session"]), []).append(one)
+    largest = {source: mine for (source, *_), mine in sorted(by_session.items(), key=lambda pair: len(pair[1]))}
+    for mine in [largest["claude-code"], largest["codex"], largest["roo-code"]]:
+        app = open_app(recorded.url, "session", session=mine[0]["session"])
+        streaks = [one for one in expected_streaks(mine, "session", "mistake", 3) if one["length"] >= 2]
+        told = {
+            name: [one[name] for one in mine if name in one] for name in ("input_tokens", "output_tokens", "cost_usd")
+        }
+        tokens, money = [*told["input_tokens"], *told["output_tokens"]], told["cost_usd"]
+        figures = metrics(app)
+        assert figures["Calls"] == words.count(len(mine)) == str(len(shown.recorder(app)["marks"]))
+        assert figures["Errors"] == words.count(len(of(mine, outcome="error")))
+        assert figures["Streaks"] == words.count(len(streaks)) == str(len(shown.recorder(app)["brackets"]))
+        assert figures["Tokens"] == words.count(sum(tokens) if tokens else None)
+        assert figures["Money"] == words.plain(words.dollars(sum(money) if money else None))
 
 
 def test_streaks(
@@ -351,16 +386,6 @@ def test_group(recorded: RunningCollector, events: list[Event], open_app: Callab
     assert told["Sessions"] == words.count(len(sessions(mine)))
     using = sessions(of(events, operation="tool", tool=mine[0].get("tool")))
     assert told["Spread"] == words.rough(len(sessions(mine)) / len(using), len(using))
-
-
-def test_session(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
-    failed = Counter(session_of(one) for one in of(events, outcome="error") if "session" in one)
-    (service, session), errors = failed.most_common(1)[0]
-    mine = of(events, service=service, session=session)
-    app = open_app(recorded.url, "session", session=session, **({"service": service} if service else {}))
-    said = " ".join(each.value for each in app.markdown)
-    assert words.plural(errors, "error") in said
-    assert words.plural(len(mine), "call") in said or words.plural(len(mine), "event") in said
 
 
 def test_health(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:

@@ -18,7 +18,16 @@ from collector.query.sessions import STATES, sessions
 from collector.streak_rules import LAST
 from tests.conftest import RunningCollector
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding
-from tests.reference import CHECKED, counts, expected_streaks, in_order, many_sessions, newest_by_service, session_of
+from tests.reference import (
+    CHECKED,
+    counts,
+    expected_end,
+    expected_streaks,
+    in_order,
+    many_sessions,
+    newest_by_service,
+    session_of,
+)
 
 LATER = NOW + 2 * HOUR
 EVER = Selection(0, LATER, failure_only=SILENT, clock_ns=LATER)
@@ -124,17 +133,6 @@ def test_tokens_and_money_are_of_those_that_tell_them(store: Store) -> None:
     assert [found["told"][name] for name in names] == [2, 1, 2, 2, 200, 14, 0.25]
     assert [found["untold"][name] for name in names] == [2, 1, 0, 0, None, None, None]
     assert found["absurd"]["input_tokens"] == 2**63 - 1
-
-
-def expected_end(mine: list[Event], newest_ns: int, clock_ns: int) -> str:
-    """The rule, word by word: `open`, or the outcome of the event that decides."""
-    heard, ended = max(one["received_ns"] for one in mine), max(one["time_ns"] for one in mine)
-    if newest_ns - ended <= HOUR and clock_ns - heard <= HOUR:
-        return "open"
-    lasts = {one["operation"]: one for one in in_order(mine)}
-    telling = [one for one in lasts.values() if one["operation"] == "tool" or one["outcome"] not in ("ok", "unknown")]
-    last = in_order(telling or lasts.values())[-1]
-    return "unknown" if last["source"] in SILENT else str(last["outcome"])
 
 
 @CHECKED

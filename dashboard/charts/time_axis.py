@@ -91,7 +91,7 @@ def _limit(active: Sequence[Span], pauses: Sequence[Span]) -> timedelta:
     total = sum((end - start for start, end in active), timedelta())
     lengths = sorted(end - start for start, end in pauses)
     for number, length in enumerate(lengths):
-        if number >= len(lengths) / 2 and length > max(total * LONG, LEAST):
+        if total and number >= len(lengths) // 2 and length > max(total * LONG, LEAST):
             return lengths[number - 1] if number else timedelta()
         total += length
     return lengths[-1] if lengths else timedelta()
