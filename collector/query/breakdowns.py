@@ -6,7 +6,7 @@ error events of sources that report both; it is null if there are none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from collector.query.filters import BadParameter, Selection, duration, duration_ns
 from collector.query.hours import Counts, counted, sessions_by
@@ -104,35 +104,45 @@ def _grouped(
     names = [name for name in keys if name != "time"]
     rows = counted(selection, names, previous=previous, bucket_ns=bucket_ns)
     outer = _answers(measures) | (_answers(measures, "previous_") if previous else {})
-    answered = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in outer.items())]
-    group = f"group by {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
     where = selection.where(start)
-    now, before = ("time_ns >= $start_ns", "time_ns < $start_ns") if previous else ("", "")
-
-    def counting(columns: Mapping[str, str], source: str, condition: str) -> str:
-        gathered = (f'{expression} as "{name}"' for name, expression in (*keys.items(), *columns.items()))
-        return f"select {', '.join(gathered)} from {source} where {condition} {group}"
-
-    if previous and not rows.table:  # one after the other, both periods take the engine a third of the time
-        period = _aggregates(rows, selection)
-        sides = {now: period, before: {f"previous_{name}": period[name] for name in period if name not in SEEN}}
-        parts = [counting(columns, rows.source, f"{where} and {side}") for side, columns in sides.items()]
-        merged = {name: f'max("{name}")' for name in SEEN}
-        merged |= {
-            name: f'coalesce(max("{name}"), 0)' for columns in sides.values() for name in columns if name not in SEEN
-        }
-        own = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in merged.items())]
-        counts = f"(select {', '.join(own)} from ({' union all by name '.join(parts)}) {group})"
-    else:
-        inner = _aggregates(rows, selection, now)
-        if previous:
-            inner |= _aggregates(rows, selection, before, "previous_")
-        counts = f"({counting(inner, rows.source, where)})"
+    counts = _counts_sql(selection, rows, keys, where, previous)
     own_keys = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
     for alias, sql in _measured(selection, rows, names, own_keys, where, measures, previous, bucket_ns).items():
         same = [f'"{name}" is not distinct from {alias}.{key}' for name, key in zip(keys, own_keys, strict=False)]
         counts += f" left join ({sql}) as {alias} on {' and '.join(same) or 'true'}"
-    return f"select {', '.join(answered)} from {counts}", [*keys, *outer]
+    answered = ", ".join((*_named(keys), *_as(outer)))
+    return f"select {answered} from {counts}", [*keys, *outer]
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    return [f'"{name}"' for name in names]
+
+
+def _as(columns: Mapping[str, str]) -> list[str]:
+    return [f'{expression} as "{name}"' for name, expression in columns.items()]
+
+
+def _counts_sql(selection: Selection, rows: Counts, keys: Mapping[str, str], where: str, previous: bool) -> str:
+    """The counts by `keys`, of both periods with `previous`."""
+    group = f"group by {', '.join(map(str, range(1, len(keys) + 1)))}" if keys else ""
+    now, before = ("time_ns >= $start_ns", "time_ns < $start_ns") if previous else ("", "")
+
+    def counting(columns: Mapping[str, str], condition: str) -> str:
+        return f"select {', '.join(_as({**keys, **columns}))} from {rows.source} where {condition} {group}"
+
+    if not previous or rows.table:
+        columns = _aggregates(rows, selection, now)
+        if previous:
+            columns |= _aggregates(rows, selection, before, "previous_")
+        return f"({counting(columns, where)})"
+    # One after the other, both periods take the engine a third of the time.
+    period = _aggregates(rows, selection)
+    earlier = {f"previous_{name}": period[name] for name in period if name not in SEEN}
+    parts = (counting(period, f"{where} and {now}"), counting(earlier, f"{where} and {before}"))
+    merged = {name: f'max("{name}")' for name in SEEN}
+    merged |= {name: f'coalesce(max("{name}"), 0)' for name in (*period, *earlier) if name not in SEEN}
+    own = ", ".join((*_named(keys), *_as(merged)))
+    return f"(select {own} from ({' union all by name '.join(parts)}) {group})"
 
 
 def _measured(

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.engine.duckdb.derive import COUNTED
-from collector.plural import plural
+from collector.query.change_sentences import amount, of_change, sentence
 from collector.query.compare import COMPARED, RATED
-from collector.query.filters import BY_NAME, NO_VALUE, Selection
+from collector.query.filters import BY_NAME, Selection
 from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import relation, unjudged
 from collector.query.statement import Derived, Row, Statement, load
@@ -69,39 +69,38 @@ def changes(
     """
     names = tuple(name for name in by if name != VOLUME) if by else EXPLAINED
     part, whole = COMPARED[measure].part, "true"
-    of_rate = measure.endswith("_rate")
-    if of_rate:
+    beside = {GROUPS: _groups(selection)} if "fingerprint" in names else {}
+    of_calls: list[str] = []
+    if measure.endswith("_rate"):
         whole = RATED.replace("{rated}", selection.rated())
         part = f"{part} and {whole}"
-    calls = [name for name in names if of_rate and BY_NAME[name].about == "call"]
-    rest = [name for name in names if name not in calls]
+        of_calls = [name for name in names if BY_NAME[name].about == "call"]
+    elif VOLUME in by or not by:
+        beside = {VOLUME: _volumes(selection), **beside}
+    rest = [name for name in names if name not in of_calls]
     # One after the other: all grouping sets at once would hold all their sessions in memory.
     counts = [_most(sql, "part desc, whole desc") for sql in _counts(selection, rest, part, whole)]
     likeness = [_most(sql, "parts2 desc") for sql in _sessions(selection, rest, part, chains=True)]
-    sums = [_most(sql, "part desc, whole desc") for sql in _sessions(selection, calls, part, whole)]
-    beside = {}
-    if not of_rate and (VOLUME in by or not by):
-        beside[VOLUME] = _volumes(selection)
-    if "fingerprint" in names:
-        beside[GROUPS] = _groups(selection)
+    sums = [_most(sql, "part desc, whole desc") for sql in _sessions(selection, of_calls, part, whole)]
     params = selection.params() | {"middle_ns": selection.start_ns}
+    asks = selection.reads_chains(*names)
 
     def work(*answers: Sequence[Row]) -> list[Row]:
         first = len(answers) - len(beside)
         found = dict(zip(beside, answers[first:], strict=True))
         return _explained(measure, names, added(answers[:first]), found)
 
-    asks = selection.reads_chains(*names)
+    def statements(texts: Iterable[str], *, of_chains: bool = False) -> Iterator[Statement]:
+        for sql in texts:
+            yield Statement(sql, params, "1", MOST_ROWS, of_kept=asks or of_chains, of_clock=asks)
 
-    def statement(sql: str, *, of_chains: bool = False) -> Statement:
-        return Statement(sql, params, "1", MOST_ROWS, of_kept=asks or of_chains, of_clock=asks)
-
-    statements = (
-        *(statement(sql) for sql in counts),
-        *(statement(sql, of_chains=True) for sql in likeness),
-        *(statement(sql) for sql in (*sums, *beside.values())),
+    every = (
+        *statements(counts),
+        *statements(likeness, of_chains=True),
+        *statements(sums),
+        *statements(beside.values()),
     )
-    return Derived(statements, work, TYPES, sort, limit)
+    return Derived(every, work, TYPES, sort, limit)
 
 
 def _most(sql: str, order: str) -> str:
@@ -153,20 +152,28 @@ def _sessions(
         return f"({unjudged(selection, *names)})" if chains else relation(selection, *names, start="$previous_ns")
 
     once = [name for name in names if name in OF_A_SESSION]
-    once = once if len(once) > 1 else []
-    if once:
-        yield load("changed_once").format(
-            **common,
-            source=source(*once),
-            names=", ".join(f'"{name}"' for name in once),
-            told=", ".join(f"{{'dimension': '{name}', 'value': \"{name}\"::varchar}}" for name in once),
-            counted=counted(selection, once, previous=True).source,
-            listed=", ".join(f'"{name}"' for name in sums),
-            added=", ".join(f'sum("{name}") as "{name}"' for name in sums),
-        )
+    if len(once) > 1:
+        yield _once(selection, once, source(*once), common, sums)
+    else:
+        once = []
     for name in names:
         if name not in once:
             yield load("changed").format(**common, source=source(name), name=name)
+
+
+def _once(
+    selection: Selection, names: Sequence[str], source: str, common: Mapping[str, str], sums: Iterable[str]
+) -> str:
+    """The SQL of the sums over sessions for dimensions that have one value in most sessions, in one reading."""
+    return load("changed_once").format(
+        **common,
+        source=source,
+        names=", ".join(f'"{name}"' for name in names),
+        told=", ".join(f"{{'dimension': '{name}', 'value': \"{name}\"::varchar}}" for name in names),
+        counted=counted(selection, names, previous=True).source,
+        listed=", ".join(f'"{name}"' for name in sums),
+        added=", ".join(f'sum("{name}") as "{name}"' for name in sums),
+    )
 
 
 def _volumes(selection: Selection) -> str:
@@ -283,7 +290,7 @@ def _row(
         "state": _state(name, both, groups.get(str(value)) if name == "fingerprint" else None, about_call),
         "verdict": _verdict(measure, judged, about_call),
     }  # fmt: skip
-    row["sentence"] = _sentence(measure, row, whole, groups)
+    row["sentence"] = sentence(measure, row, whole, groups)
     return row
 
 
@@ -367,7 +374,7 @@ def _volume(total: Both) -> list[Row]:
             "expected": 0.0, "traffic": 0.0 if name == "error_rate" else part,
             "rate": part if name == "error_rate" else 0.0, "a_errors": int(a.part), "a_calls": int(a.whole),
             "b_errors": int(b.part), "b_calls": int(b.whole), "state": None, "verdict": None,
-            "sentence": f"{said[name]}: {_amount('errors', part)}{_of_change(part, whole)}",
+            "sentence": f"{said[name]}: {amount('errors', part)}{of_change(part, whole)}",
         })  # fmt: skip
     return rows
 
@@ -375,48 +382,3 @@ def _volume(total: Both) -> list[Row]:
 def _either(a: float, of_a: float, b: float, of_b: float) -> tuple[float, float]:
     before, after = a / of_a if of_a else None, b / of_b if of_b else None
     return (after or 0.0 if before is None else before), (before or 0.0 if after is None else after)
-
-
-def _amount(measure: str, change: float) -> str:
-    if measure.endswith("_rate"):
-        return f"{100 * change:+.1f} pts"
-    number = f"{abs(change):,.0f}" if abs(change) >= 0.95 or not change else f"{abs(change):.1f}"
-    counted = measure.removesuffix("s") if number == "1" else measure
-    return f"{number} {'more' if change >= 0 else 'fewer'} {counted}"
-
-
-def _of_change(change: float, whole: float) -> str:
-    if not whole or change * whole <= 0:
-        return ", against the trend" if change * whole < 0 else ""
-    share = round(change / whole, 9)  # all of it may be a little more or less as a sum of floats
-    part = "more than all" if share >= 1.0005 else percent(share)  # others went the other way
-    return f", {part} of the {'rise' if whole > 0 else 'fall'}"
-
-
-def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -> str:
-    amount = _amount(measure, row["contribution"]) + _of_change(row["contribution"], whole)
-    if row["dimension"] == "fingerprint" and (group := groups.get(row["value"] or "")):
-        of = f" of {group['tool']}" if group["tool"] else ""
-        new = "new: " if row["state"] == "new" else ""
-        return f"{new}{group['error_class']}{of}: {amount}: {group['template'] or ''}".removesuffix(": ")
-    what = f"{row['dimension']} = {NO_VALUE if row['value'] is None else row['value']}"
-    if row["state"] == "new":
-        calls = (
-            f"{row['b_errors']:,} of {plural(row['b_calls'], 'call')} failed" if _is_call(row) else "not seen before"
-        )
-        return f"{what}: {amount}; new, {calls}"
-    if row["state"] == "gone":
-        return f"{what}: {amount}; gone"
-    if not _is_call(row):
-        return f"{what}: {amount}; {row['a_errors']:,} → {row['b_errors']:,}"
-    before, after = (row[f"{side}_errors"] / row[f"{side}_calls"] for side in "ab")
-    if abs(row["rate"]) >= abs(row["traffic"]):
-        word = "more" if after > before else "less" if after < before else "as"
-        rates = f"{percent(before)} → {percent(after)} of {plural(row['b_calls'], 'call')}"
-        return f"{what}: {amount}; it fails {word} often, {rates}"
-    word = "more" if row["b_calls"] > row["a_calls"] else "less"
-    return f"{what}: {amount}; it is called {word} often, {row['a_calls']:,} → {plural(row['b_calls'], 'call')}"
-
-
-def _is_call(row: Row) -> bool:
-    return BY_NAME[row["dimension"]].about == "call"
