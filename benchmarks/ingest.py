@@ -37,7 +37,7 @@ from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store
 from collector.pipeline import Pipeline
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
 

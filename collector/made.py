@@ -10,7 +10,7 @@ from collector.hash_key import hash_key, sanitiser_of
 from collector.pipeline import Pipeline
 from collector.query import filters
 from collector.recognise.examples import check_examples
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 from collector.sanitise.examples import check_cuts
 from collector.sanitise.redactions import Rule, load_rules
 from collector.settings import Settings

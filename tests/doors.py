@@ -15,7 +15,7 @@ from collector.classify.classify import load_taxonomy
 from collector.columns import Row
 from collector.engine.duckdb.store import Store
 from collector.pipeline import Pipeline
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
 from tests.memory import Memory, commit

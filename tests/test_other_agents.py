@@ -11,7 +11,7 @@ import pytest
 from collector.columns import Row
 from collector.decode.record import Record, Scope
 from collector.recognise.recognise import recognise
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 from tests.doors import NOW, logs, only, pairs, pipeline, spans, stored, taken
 
 JS_AGENTS = "@arizeai/openinference-instrumentation-openai-agents"

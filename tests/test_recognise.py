@@ -18,7 +18,8 @@ from collector.correlate.twins import parts_of
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.readers import as_params
 from collector.recognise.recognise import Recognised, recognise
-from collector.recognise.sources import Sources, load_sources
+from collector.recognise.source_tables import load_sources
+from collector.recognise.sources import Sources
 from tests.doors import NOW, any_value, logs, only, pairs, stored, taken
 
 TABLES = load_sources()

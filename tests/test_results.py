@@ -15,7 +15,7 @@ from collector.recognise.messages import unflattened
 from collector.recognise.readings import Rules
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.results import calls_in, tool_results
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 
 TABLES = load_sources()
 PLAIN = Rules()

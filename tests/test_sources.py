@@ -15,7 +15,8 @@ import pytest
 from collector.decode.record import Convert, Record, Scope
 from collector.recognise.examples import check_examples, wrong_examples
 from collector.recognise.recognise import recognise
-from collector.recognise.sources import Source, load_sources
+from collector.recognise.source_tables import load_sources
+from collector.recognise.sources import Source
 from collector.report import each_twin
 from collector.tables import TableError, load_toml, schemas
 from tests.cpu import cpu_seconds

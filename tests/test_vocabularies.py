@@ -8,7 +8,7 @@ import pytest
 
 from collector.decode.record import Record, Scope
 from collector.recognise.recognise import recognise
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 from collector.report import Report
 
 TABLES = load_sources()

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from collector.recognise.readers import Reader, is_attribute, reader
 from collector.recognise.readings import Wanted, listed, words_and_globs
 from collector.recognise.source_checks import EVIDENCE_PATTERNS, mistakes_in
-from collector.recognise.sources import Condition, Source, Sources, source_of, wanted
+from collector.recognise.source_tables import source_of, wanted
+from collector.recognise.sources import Condition, Source, Sources
 from collector.table_checks import BOOL, INT, ROWS, TABLE, TEXT, TEXTS, missing_fields, wrong_fields, wrong_words
 from collector.tables import TableError, load_toml, schemas
 
