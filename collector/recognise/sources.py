@@ -1,5 +1,6 @@
-"""The tables of sources as rows: which records are reports, and which columns are where. `Sources.plan` selects the rows
-for a scope, so that most spans are dropped by their name alone.
+"""The tables of sources as rows: which records are reports, and which columns are where.
+
+`Sources.plan` selects the rows for a scope, so that most spans are dropped by their name alone.
 """
 
 from __future__ import annotations
