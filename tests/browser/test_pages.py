@@ -387,17 +387,6 @@ def test_a_click_on_a_cell_leads_to_its_errors(busy: Dashboard, tab: Tab) -> Non
     tab.check()
 
 
-def test_a_click_on_a_call_shows_it(busy: Dashboard, tab: Tab) -> None:
-    tab.open(f"{busy.url}/session?{urlencode(details(busy)['Session'])}", "Session")
-    main = tab.page.get_by_test_id("stMain")
-    shown = main.get_by_text(re.compile(r"^call \d+$"))
-    before = shown.inner_text()
-    chart = main.get_by_test_id("stVegaLiteChart").first
-    click_colour(chart, colours.LIGHT.outcome["ok"])
-    expect(shown).not_to_have_text(before)
-    tab.check()
-
-
 def test_a_time_zone_of_the_readers_choice_stays_in_the_link(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/live", "Live")
     tab.page.get_by_role("button", name="⋯").click()
