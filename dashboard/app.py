@@ -18,11 +18,13 @@ from dashboard import launch, menu
 from dashboard.access import sign_in
 from dashboard.access.host_guard import Callers, names
 from dashboard.access.sign_in_return import Back
-from dashboard.page import NARROW_PX, WIDTH
+from dashboard.page import NARROW_PX, VISITED, WIDTH
 
 # The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
 # address, which costs two round trips and two 404s in the browser's console. The last part of the path is always the
 # page, whatever prefix a proxy adds. The cookie tells the server the window's width: narrow ones get fewer columns.
+# Two more tell when a page was looked at last, and when the visit before this one ended: a visit ends when no page has
+# been looked at for half an hour.
 # The style limits the width, since longer lines are hard to read; puts the search box beside the title, above
 # Streamlit's own bar; aligns links with their headings and wraps them; greys what is out of date at once after a
 # second, since a browser that fades it draws the page sixty times a second while the new answers come in; shows YAML
@@ -30,6 +32,16 @@ from dashboard.page import NARROW_PX, WIDTH
 # see; and gives small grey text a contrast of at least 4.5:1.
 WHERE = """<head><script>
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
+{
+  const [SEEN, SINCE, PAUSE_MS] = ["misstep-seen", "%s", 30 * 60 * 1000]
+  const cookie = (name, value) => document.cookie = `${name}=${value}; path=/; SameSite=Strict; max-age=31536000`
+  const seen = Number(document.cookie.match(`(?:^|; )${SEEN}=([0-9]+)`)?.[1] ?? 0)
+  const looks = () => document.hidden || cookie(SEEN, Date.now())
+  if (seen && Date.now() - seen > PAUSE_MS) cookie(SINCE, seen)
+  looks()
+  setInterval(looks, 60 * 1000)
+  document.addEventListener("visibilitychange", looks)
+}
 window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
 </script><style>
 [data-testid=stMainBlockContainer] {max-width: 1800px; position: relative}
@@ -52,7 +64,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 }
 </style>"""
 INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
-PAGE = INDEX.replace("<head>", WHERE % (WIDTH, "|".join(menu.TITLES), NARROW_PX), 1)
+PAGE = INDEX.replace("<head>", WHERE % (WIDTH, VISITED, "|".join(menu.TITLES), NARROW_PX), 1)
 
 
 async def index(request: Request) -> HTMLResponse:

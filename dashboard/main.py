@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard.access import sign_in
 from dashboard.menu import FIRST, TITLES
-from dashboard.parts import components, search_box
+from dashboard.parts import components, saved_views, search_box
 
 SIDEBAR_PX = 220
 
@@ -26,5 +26,7 @@ page = st.navigation(
 )
 if sign_in.passed():
     components.sidebar(page.url_path)
+    with st.sidebar:
+        saved_views.show(page.url_path)
     search_box.show()
     page.run()

@@ -22,6 +22,7 @@ BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800
 BARS = 96  # in a chart of full width
 FIRST_PX = 420  # height that the first answers of most pages take
 WIDTH = "misstep-width"  # cookie with the width of the browser's window
+VISITED = "misstep-visited"  # cookie with the end of this browser's visit before this one, in ms since 1970
 NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
 SMALL_PX = 600  # in smaller ones, such as those of phones, charts have shorter names and narrower legends
 LATE: ContextVar[list[datetime] | None] = ContextVar("late", default=None)  # when the late answers of a part were new
@@ -38,6 +39,7 @@ class Page:
     zone: ZoneInfo
     narrow: bool = False
     small: bool = False
+    visited: datetime | None = None  # end of the reader's visit before this one; None if there was none
 
     def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
         """The API's answer for this page's filters and `params`, which can only narrow them; None removes a filter.
@@ -137,6 +139,12 @@ class Page:
         return every(self.filters)
 
 
+def visit(cookie: str) -> datetime | None:
+    """The time in a cookie that the browser may have lost, and people may have written."""
+    known = cookie.isascii() and cookie.isdecimal() and len(cookie) <= 14
+    return datetime.fromtimestamp(int(cookie) / 1000, UTC) if known else None
+
+
 def same_clock(moment: datetime, one: tzinfo, other: tzinfo) -> datetime:
     """The moment at which the clocks of the other zone show what those of the one show at this moment."""
     return moment.astimezone(one).replace(tzinfo=other).astimezone(UTC)
@@ -186,9 +194,11 @@ def open_page(
     known = [name for name, right in usual.items() if right]
     known += [of_table(name, key) for name in tables for key in OF_TABLE]
     filters = filters.viewed(dict.fromkeys(known) | dict(view or {}))
-    width = dict(st.context.cookies).get(WIDTH, "")
+    cookies = dict(st.context.cookies)
+    width = cookies.get(WIDTH, "")
     narrow, small = (width.isdecimal() and int(width[:6]) < limit for limit in (NARROW_PX, SMALL_PX))
-    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow, small)
+    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow, small,
+                visit(cookies.get(VISITED, "")))  # fmt: skip
     share.forget(name, filters)
     st.session_state["page"] = name
     filter_bar.addressed(name)

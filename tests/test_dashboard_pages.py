@@ -809,6 +809,50 @@ def test_a_group_is_resolved_and_noted_from_its_page(coder: RunningCollector, op
     check(app, "Group")
 
 
+def test_a_group_is_ignored_and_linked_from_its_page(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    group = coder.get("/api/v1/groups", **RANGE, sort="-events", limit=1)["rows"][0]
+    place = f"/api/v1/groups/{group['fingerprint']}"
+    app = open_app(coder.url, "group", from_="-7d", fingerprint=group["fingerprint"])
+
+    def press(label: str) -> None:
+        next(button for button in app.button if button.label == label).click().run()
+
+    app.number_input[0].set_value(7)
+    app.number_input[1].set_value(3)
+    press("Ignore")
+    found = coder.get(place)
+    assert (found["state"], found["until_events"], found["until_sessions"]) == ("ignored", 7, 3)
+    assert any("since then 0 of 7 events and 0 of 3 sessions." in said for said in captions(app))
+    field = next(one for one in app.text_input if one.label.startswith("Its address"))
+    field.input("javascript:alert(1)")
+    press("Link")
+    assert any(said.startswith("Not saved: issue is an address") for said in captions(app))
+    next(one for one in app.text_input if one.label.startswith("Its address")).input("https://t.example/AGENT-7")
+    press("Link")
+    assert coder.get(place)["issue"] == "https://t.example/AGENT-7"
+    [link] = [one.proto for one in app.get("link_button")]
+    assert (link.url, link.label) == ("https://t.example/AGENT-7", r"t\.example · AGENT\-7 ↗")
+    press("Reopen")
+    assert coder.get(place)["state"] != "ignored"
+    check(app, "Group")
+
+
+def test_a_view_is_saved_opened_and_removed(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    name = "Mine of [x](http://evil.example) <b>"
+    app = open_app(coder.url, "errors", from_="-7d", tool="a,b", q="it's")
+    next(one for one in app.text_input if one.label.startswith("A name")).input(name)
+    next(button for button in app.button if button.label == "Save view").click().run()
+    [view] = coder.get("/api/v1/views")["rows"]
+    assert (view["name"], view["page"], view["query"]) == (name, "errors", "from=-7d&tool=a%2Cb&q=it%27s")
+    again = open_app(coder.url, "overview")
+    [link] = [one.proto for one in again.get("page_link") if one.proto.label.startswith("Mine")]
+    assert link.page == "errors"
+    assert dict(parse_qsl(link.query_string)) == {"from": "-7d", "tool": "a,b", "q": "it's"}
+    next(button for button in again.button if button.label.startswith("Remove Mine")).click().run()
+    assert coder.get("/api/v1/views")["rows"] == []
+    check(again, "Overview")
+
+
 def test_a_streak_is_told_with_what_ended_it(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
     streak = busy.get("/api/v1/streaks", **RANGE, sort="-length", state="recovered", limit=1)["rows"][0]
     app = open_app(busy.url, "streak", session=streak["session"], service=streak["service"])

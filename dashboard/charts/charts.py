@@ -34,7 +34,8 @@ def errors_over_time(
     """Errors stacked by category, with a brush and a legend for `components.brushed`.
 
     `frame`: time, category, errors; `rates`: time, rate (as text), of all categories, for the tooltip; `before`: time,
-    previous_errors, of the period before, drawn as a grey line; `deploys`: time, label, drawn as dotted rules;
+    previous_errors, of the period before, drawn as a grey line; `deploys`: time, label, about (for the tooltip), drawn
+    as dotted rules;
     `narrow`: the legend needs more than one line; `small`: it has room for two columns.
     """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
@@ -83,7 +84,9 @@ def errors_over_time(
 
 
 def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) -> list[alt.Chart]:
-    """A rule for each deploy, with its label towards the middle; labels that would overlap go on different lines."""
+    """A rule for each deploy or mark, with its label towards the middle; labels that would overlap go on different
+    lines.
+    """
     middle = span[0] + (span[1] - span[0]) / 2
     rows = deploys.with_columns(
         late=pl.col("time") > middle,
@@ -91,7 +94,7 @@ def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) 
     )
     lengths = [len(said) * CHARACTER_PX / (NARROW_PX if narrow else WIDE_PX) for said in rows["said"]]
     rows = rows.with_columns(line=pl.Series(frames.lines(rows, span, lengths), dtype=pl.Int64))
-    tooltip = [Tooltip("label:N", title="first call of")]
+    tooltip = [AT, Tooltip("about:N", title="mark")]
     rules = alt.Chart(rows).encode(x=alt.X("time:T"), tooltip=tooltip)
     layers = [rules.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7)]
     for (late, line), part in rows.drop_nulls("line").group_by("late", "line", maintain_order=True):
@@ -136,8 +139,12 @@ def _with_end(frame: pl.DataFrame, bucket_s: float) -> pl.DataFrame:
     return frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
 
 
-def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
-    """Error rate with its interval; points under 20 calls are hollow. `frame`: time, error_rate, low, high, rated."""
+def rate_over_time(
+    frame: pl.DataFrame, palette: Palette, span: Span, *, deploys: pl.DataFrame | None = None, narrow: bool = False
+) -> Picture:
+    """Error rate with its interval; points under 20 calls are hollow. `frame`: time, error_rate, low, high, rated;
+    `deploys` and `narrow` as in `errors_over_time`.
+    """
     certain = pl.col("rated") >= words.UNCERTAIN_BELOW
     rows = frame.filter(pl.col("error_rate").is_not_null()).with_columns(certain=certain)
     base = alt.Chart(rows, height=HEIGHT).encode(x=time_axis(span))
@@ -153,7 +160,8 @@ def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture
     points = base.mark_point(color=colour, size=30, opacity=1).encode(
         y=y, tooltip=tooltip, fill=alt.FillValue(palette.paper, condition=where("datum.certain", colour))
     )
-    return alt.layer(band, line, points)
+    marks = _deploys(deploys, palette, span, narrow) if deploys is not None and deploys.height else []
+    return alt.layer(band, line, points, *marks)
 
 
 def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:

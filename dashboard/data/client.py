@@ -48,7 +48,7 @@ length streaks reached_next open limit_times mistake_limit interrupted mistakes_
 attempt sequence redactions reported_streak status_code retry_after_ms duration_ms
 signals compared equal higher lower ours
 a_errors a_calls b_errors b_calls a_part a_whole b_part b_whole growth told_to_wait honoured most_in_a_minute
-tool_calls requests with_tokens with_cost
+tool_calls requests with_tokens with_cost until_events until_sessions events_since sessions_since
 disagreement found asking unread wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
 """
 _RATES = """
@@ -63,7 +63,7 @@ mistake retryable fatal retryable_declared limit_reached can_recover reports_ok 
 agent_stopped said_retryable silenced
 """
 _TIMES = """
-time received_time first_seen last_seen started ended since fired resolved evaluated
+time received_time first_seen last_seen started ended since fired resolved ignored saved evaluated
 newest success failure starts ends unread_since last_received
 """
 COUNTS = frozenset(_COUNTS.split())

@@ -233,9 +233,10 @@ def deploys(rows: pl.DataFrame, start: datetime, bucket_s: int, most: int) -> pl
     """
     later = pl.col("first_seen") >= pl.col("service_seen") + pl.duration(seconds=bucket_s)
     shown = rows.filter(later, pl.col("first_seen") >= start).drop_nulls(["service", "service_version"])
-    return shown.sort("first_seen").tail(most).select(
+    named = shown.sort("first_seen").tail(most).select(
         time="first_seen", label=pl.format("{} {}", pl.col("service").str.slice(0, 20), "service_version")
     )  # fmt: skip
+    return named.with_columns(about=pl.format("first call of {}", "label"))
 
 
 def newest_versions(rows: pl.DataFrame, a: str = "", b: str = "") -> tuple[str | None, str, str] | None:

@@ -9,10 +9,10 @@ import streamlit as st
 
 from dashboard.charts import charts, proportions
 from dashboard.data import client, frames, taxonomy
-from dashboard.data.client import Answer, Problem, path
+from dashboard.data.client import Answer, path
 from dashboard.data.filters import EVER, Filters, escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, rule_forms, words
+from dashboard.parts import components, group_marks, link_table, rule_forms, time_marks, words
 from dashboard.parts.card import event_card
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
@@ -64,7 +64,9 @@ def body(page: Page) -> None:
 def _when(page: Page) -> None:
     rows, step = components.over_time(page)
     rows = rows.with_columns(errors="calls")  # those that a person or a policy denied are in groups too
-    picture = charts.errors_over_time(rows, page.palette, page.axis, step, narrow=page.narrow, small=page.small)
+    picture = charts.errors_over_time(
+        rows, page.palette, page.axis, step, deploys=time_marks.on_axis(page), narrow=page.narrow, small=page.small
+    )
     components.brushed(page, picture, "when", "Errors of this group over time.")
 
 
@@ -107,23 +109,10 @@ def _advice(page: Page, group: dict[str, Any], event: dict[str, Any]) -> None:
 
 
 def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str, Any]) -> None:
-    """Buttons to resolve, reopen and note, and texts to copy."""
-    place = path("groups", fingerprint)
-
-    def mark(**change: str) -> None:
-        try:
-            page.collector.change("PATCH", place, change)
-        except Problem as problem:
-            unsaved = "" if problem.state == "unanswered" else "Not saved: "
-            st.session_state["group-refused"] = unsaved + words.plain(problem.sentence, 300)
-
-    done = group.get("state") == "resolved"
+    """Buttons to decide about it and to note, and texts to copy."""
+    mark = group_marks.changing(page, fingerprint)
     with st.container(horizontal=True):
-        if done:
-            st.button("Reopen", key="reopen", on_click=mark, kwargs={"state": "open"})
-        else:
-            text = "It counts as regressed when it is seen again."
-            st.button("Resolve", key="resolve", help=text, on_click=mark, kwargs={"state": "resolved"})
+        group_marks.buttons(page, fingerprint, group, mark)
         with st.popover("Note", key="note"), st.form("note-form", border=False):
             st.text_area("Note", group.get("note") or "", max_chars=4000, key=f"note-{fingerprint}")
             st.form_submit_button("Save", on_click=lambda: mark(note=st.session_state[f"note-{fingerprint}"]))
@@ -133,10 +122,7 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
             row = row or taxonomy.alias_row(operation, newest.get("reported_class"))
             components.quiet("A row for a taxonomy.toml of your own; put the right class in:")
             st.code(row or "# this message has no words of its own to tell it by", language="toml", wrap_lines=True)
-    if group.get("note"):
-        components.quiet(f"Note: {words.plain(group['note'], 400)}")
-    if refused := st.session_state.pop("group-refused", ""):
-        components.quiet(refused)
+    group_marks.show(group, page.now)
 
 
 def _places(page: Page) -> tuple[Callable[[], Answer], Callable[[], Answer]]:

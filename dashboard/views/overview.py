@@ -12,7 +12,7 @@ from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.data.filters import escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import change_list, components, filter_bar, headline, link_table, sentences, words
+from dashboard.parts import change_list, components, filter_bar, headline, link_table, sentences, time_marks, words
 
 ROWS = 6
 FRESH = ("new", "regressed")
@@ -87,11 +87,12 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step,
         rates=None if page.filters.of_failures else page.drawn(link_table.with_rate_words(totals)), before=before,
-        deploys=page.drawn(deploys), narrow=page.narrow, small=page.small,
+        deploys=time_marks.on_axis(page, deploys), narrow=page.narrow, small=page.small,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
     line = f" The grey line is the {words.span(page.length)} before." if before is not None else ""
     components.quiet(f"Drag over the bars to zoom, click a category to filter.{line}")
+    time_marks.manage(page)
 
 
 def _fix_first(page: Page) -> None:

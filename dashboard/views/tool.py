@@ -6,7 +6,7 @@ import streamlit as st
 from dashboard.charts import charts, proportions
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, words
+from dashboard.parts import components, link_table, time_marks, words
 from dashboard.parts.components import Figure
 
 RATES = 24  # buckets; with more, each would have too few calls for a rate
@@ -83,7 +83,7 @@ def _rate(page: Page) -> None:
     if rows["error_rate"].is_null().all():
         components.quiet("Only its failures are reported: it has no rate.")
         return
-    picture = charts.rate_over_time(rows, page.palette, page.axis)
+    picture = charts.rate_over_time(rows, page.palette, page.axis, deploys=time_marks.on_axis(page), narrow=page.narrow)
     components.chart(picture, "rate", "Error rate over time with its interval.")
     components.sampled(page)
 
