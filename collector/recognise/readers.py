@@ -132,10 +132,11 @@ def at_path(value: Any, path: Iterable[str]) -> Any:
     """The value at a path in maps, lists and JSON texts, whose keys may contain dots; None if there is none."""
     steps = tuple(path)
     for place, step in enumerate(steps):
-        value = parsed(value)
+        if type(value) is not dict:
+            value = parsed(value)
         if step == "::":
             return variant_path(value)
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             if step not in value and (rest := ".".join(steps[place:])) in value:
                 return value[rest]
             value = variant(value)[1] if step == "*" else value.get(step)

@@ -23,7 +23,6 @@ HELD_CHARS = 48 << 10
 TEXTS = (
     "session", "version", "branch", "turn", "subagent", "agent", "model", "provider", "entrypoint", "parent", "service",
 )  # fmt: skip
-UNANSWERED = frozenset(("call", "asked", "running"))
 Turns = Callable[[str], frozenset[str]]
 
 
@@ -48,12 +47,12 @@ class Joined:
     parts: dict[str, Any]
     began_ns: int
     time_ns: int
-    asked: str = ""  # what tells a call without an id apart from others
+    done: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether it is not known how the call ended."""
-        return self.operation == "tool" and self.parts.keys() <= UNANSWERED
+        return self.operation == "tool" and not self.done
 
 
 @dataclass(slots=True)
@@ -201,13 +200,14 @@ class Joiner:
     ) -> Iterator[Joined]:
         key = self._key(name or f"@{place}.{len(self._open)}")
         if before := self._open.pop(key, None):
-            if before.parts.get("call") == item:  # written again in full
+            if before.parts.get(row.name, item) == item:  # written again in full, or told in another way too
+                before.parts[row.name] = item
                 self._open[key] = before
                 return
             yield before
         joined = self._joined("tool", name, place, {row.name: item, "asked": record}, time_ns)
         if row.open and self._first(row.open, Plain(item)) is None:  # such a record has the result too
-            joined.parts["result"] = item
+            joined.parts["result"], joined.done = item, True
             yield joined
             return
         self._open[key] = joined
@@ -226,6 +226,7 @@ class Joiner:
             return
         joined.parts[row.name] = item
         joined.parts.setdefault("answered", record)
+        joined.done = True
         joined.time_ns = max(joined.time_ns, time_ns)
         if not self._agent.several:
             yield self._open.pop(key)
@@ -249,7 +250,7 @@ class Joiner:
         """A turn that ended: its open calls ended with it."""
         for key in [key for key, one in self._open.items() if one.is_open]:
             joined = self._open.pop(key)
-            joined.parts[row.name] = item
+            joined.parts[row.name], joined.done = item, True
             joined.time_ns = max(joined.time_ns, time_ns)
             yield joined
 

@@ -27,6 +27,7 @@ FORMS = ("jsonl", "json", "sqlite")
 CONTEXT = ("session", "parent", "subagent", "agent", "model", "provider", "turn", "version", "service", "cwd", "branch",
            "entrypoint", "time", "copied_from", "call_time", "project")  # fmt: skip
 OWN_FIELDS = {
+    "like": TEXT,
     "telemetry": TEXT,
     "service": TEXT,
     "keeps_days": INT,
@@ -135,14 +136,28 @@ def load_agents(*folders: Path) -> dict[str, Agent]:
 
     Raises TableError with every mistake of the first file that has any.
     """
-    found: dict[str, Agent] = {}
+    tables: dict[str, dict[str, Any]] = {}
+    places: dict[str, str] = {}
     for folder in (schemas() / "transcripts", *(one / "transcripts" for one in folders)):
         for path in _tables(folder):
-            table = load_toml(path)
-            if mistakes := list(_mistakes(table, path.name.removesuffix(".toml"))):
-                raise TableError(str(path), mistakes)
-            found[table["id"]] = _agent(table)
+            name = path.name.removesuffix(".toml")
+            tables[name], places[name] = load_toml(path), str(path)
+    found = {}
+    for name, table in tables.items():
+        whole = _inherited(table, tables)
+        if mistakes := list(_mistakes(whole, name)):
+            raise TableError(places[name], mistakes)
+        found[name] = _agent(whole)
     return found
+
+
+def _inherited(table: dict[str, Any], tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The table with what it does not say itself, also of its stores, as in the one that it is like."""
+    if (other := tables.get(table.get("like", ""))) is None:
+        return table
+    rows = [{**row, "counter_examples": []} for row in other["records"]]
+    stores = [{**other["stores"][0], **store} for store in table.get("stores", other["stores"])]
+    return {**other, "records": rows, **table, "stores": stores}
 
 
 def _tables(folder: Traversable | Path) -> list[Any]:
