@@ -45,7 +45,8 @@ from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
 from collector.journal.journal import Journal, records_in
 from collector.journal.queue import Taker
-from collector.journal.writer import Waiting, Writer
+from collector.journal.waiting import Waiting
+from collector.journal.writer import Writer
 from collector.measures.all import measure_all
 from collector.pipeline import Pipeline
 from collector.query.queries import most_called

@@ -18,7 +18,8 @@ from collector.engine.duckdb.store import Store
 from collector.journal import writer as writer_module
 from collector.journal.dead_letters import Aside, SetAside
 from collector.journal.journal import Journal, pack
-from collector.journal.writer import Waiting, Writer
+from collector.journal.waiting import Waiting
+from collector.journal.writer import Writer
 from collector.settings import load
 from tests.conftest import RunningCollector, misstep
 from tests.doors import span, taken, traces

@@ -28,8 +28,9 @@ from collector.errors import OutOfMemory, Unavailable
 from collector.journal import writer as module
 from collector.journal.journal import Journal, pack, records_in
 from collector.journal.queue import Taker
-from collector.journal.writer import Waiting, Writer
-from collector.priority import step_back
+from collector.journal.waiting import Waiting
+from collector.journal.writer import Writer
+from collector.loop import step_back
 from tests.conftest import wait_until
 from tests.doors import span, taken, traces
 

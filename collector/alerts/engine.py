@@ -23,11 +23,11 @@ from collector.alerts.recorder import Evaluation, Recorder, worst_first
 from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import Condition, Rule
 from collector.alerts.state import Alert, State, step
+from collector.loop import in_daemon
 from collector.measures.all import Measured
 from collector.measures.families import First, MeasureQuery, nearest
 from collector.measures.measure import Sample, labels_of
 from collector.query.filters import terms_of_rule
-from collector.threads import in_daemon
 from collector.times import DAY, HOUR
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from collector.api.alert_routes import RULES_SHOWN, options_of
 from collector.api.describe import taking
 from collector.api.parameters import FROM, TO, Parameter, read_none
 from collector.errors import QueryTimeout, Rejected
+from collector.loop import in_daemon
 from collector.query.filters import BadParameter, duration_ns, range_ns
-from collector.threads import in_daemon
 from collector.times import rfc3339
 
 SECONDS = 20.0

@@ -22,7 +22,7 @@ from collector.batch import Body
 from collector.decode.answers import rejected
 from collector.decode.otlp import media_type
 from collector.errors import Rejected, Unavailable
-from collector.threads import in_daemon
+from collector.loop import in_daemon
 from collector.times import retry_after_s
 
 PARALLEL = 4

@@ -7,7 +7,6 @@ either: what cannot be stored soon stays with its sender.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.journal.journal import Journal
-from collector.journal.writer import Waiting, Writer, next_lot
+from collector.journal.waiting import Waiting, next_lot
+from collector.journal.writer import Writer
+from collector.loop import Loop
 
 JOURNAL = "journal"  # a part of the store that may fail by itself
 
@@ -51,20 +52,16 @@ class Taker:
         self._journal = journal
         self._writer = writer
         self._coming: deque[_Coming] = deque()
-        self._wake = threading.Condition()
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._loop = Loop("journal", self._turn, failed=_report)
+        self._wake = self._loop.wake
 
     def start(self) -> None:
         """Starts the thread."""
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
         """Finishes the queue, then stops the thread."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
-        self._thread.join()
+        self._loop.close()
 
     async def take(self, packed: bytes, records: int) -> asyncio.Future[bool]:
         """Returns once the batch is durable, with a future that resolves once it is stored: to True if the same request
@@ -73,27 +70,29 @@ class Taker:
         loop = asyncio.get_running_loop()
         coming = _Coming(packed, records, loop.create_future(), loop.create_future())
         with self._wake:
-            if self._closing:
+            if self._loop.closing:
                 raise Unavailable("the collector is stopping", retry_after=5)
             self._coming.append(coming)
             self._wake.notify()
         return await coming.taken
 
-    def _run(self) -> None:
-        while lot := self._next():
-            try:
-                failure = self._take(lot)
-            except Exception as error:  # a defect of ours; the thread must not end, or everybody would wait for ever
-                telemetry.FAILED.labels("journal").inc(len(lot))
-                log.error("the journal failed", kind=type(error).__name__, where=where(error))
-                failure = Unavailable("the collector failed on this request; its log says where", 30)
-            for coming in lot:
-                coming.settle(failure)
+    def _turn(self) -> bool:
+        lot = self._next()
+        if not lot:
+            return False
+        try:
+            failure = self._take(lot)
+        except Exception as error:  # a defect of ours; the senders must not wait for ever
+            _report(error, len(lot))
+            failure = Unavailable("the collector failed on this request; its log says where", 30)
+        for coming in lot:
+            coming.settle(failure)
+        return True
 
     def _next(self) -> list[_Coming]:
         """The next lot, once there is room for it; empty at the end."""
         with self._wake:
-            self._wake.wait_for(lambda: self._coming or self._closing)
+            self._wake.wait_for(lambda: self._coming or self._loop.closing)
             if not self._coming:
                 return []
         self._writer.room()
@@ -119,3 +118,8 @@ class Taker:
             ]
         )
         return None
+
+
+def _report(error: Exception, requests: int = 1) -> None:
+    telemetry.FAILED.labels("journal").inc(requests)
+    log.error("the journal failed", kind=type(error).__name__, where=where(error))

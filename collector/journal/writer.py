@@ -6,14 +6,10 @@ writes, the writer keeps trying.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import structlog
 
@@ -26,18 +22,17 @@ from collector.errors import CalledOff, OutOfMemory, Unavailable, where
 from collector.journal.dead_letters import Aside, tombstone
 from collector.journal.failure_log import Complaint
 from collector.journal.journal import Journal, unpack
-from collector.priority import STORING, step_back
+from collector.journal.waiting import Waiting, next_lot
+from collector.loop import WRITING, Loop
 from collector.times import HOUR
 
 # Sizes are bytes of packed batches; a tool call takes about 700.
-LOT_BYTES = 3 << 20  # Most in one transaction: a larger one delays everybody.
 WORTH_BYTES = 3 << 19  # Least for a transaction, which has a fixed cost of about 300 calls: with less, wait for more.
 EVERY_S = 0.5  # But start one this long after the last one began, and at once if a query waits.
 MOST_BYTES = 10 << 20  # Most in the queue, three seconds of 5,000 calls: beyond it senders wait for their answers.
 PATIENCE_S = 5.0  # Longest wait of a query for requests that were answered but are not stored yet.
 BUSY_S = 0.05  # Longest such wait while further requests keep coming.
 ELSEWHERE_S = 0.5  # Longest such wait while the writer does other work, such as pruning.
-CLOSE_EVERY_S = 0.2
 SHORTAGE_S = 5.0  # A shortage of memory that lasts less is no failure: queries release theirs when they end.
 AGAIN_S = 2.0  # Pause after a failed transaction, unless a query waits.
 TRIES = 3  # Failed attempts at a batch that do not set it aside yet.
@@ -46,50 +41,6 @@ CLOCK_NS = HOUR  # Reading a batch takes less than this: a larger difference mea
 SHORTAGES = (Unavailable, MemoryError, OSError)  # anything else is caused by the batch, or by a defect that it triggers
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A batch that is in the journal at `position`; `stored` resolves to whether the request was a repetition."""
-
-    packed: bytes
-    position: int
-    records: int
-    stored: asyncio.Future[bool] | None = None
-    tries: int = 0  # failed attempts, at least AGAIN_S apart, for other reasons than a shortage
-    tried: float = float("-inf")  # time of the last one counted
-    aside: bool = False  # set aside: only an empty batch with its identity is stored
-
-    def settle(self, repeated: bool) -> None:
-        """Resolves `stored`, from any thread."""
-        if self.stored is None:
-            return
-        with suppress(RuntimeError):  # its loop has ended
-            self.stored.get_loop().call_soon_threadsafe(_set, self.stored, repeated)
-
-
-def _set(future: asyncio.Future[bool], repeated: bool) -> None:
-    if not future.done():
-        future.set_result(repeated)
-
-
-class Packed(Protocol):
-    """Anything that waits with a packed batch."""
-
-    packed: bytes
-
-
-P = TypeVar("P", bound=Packed)
-
-
-def next_lot(queue: deque[P]) -> list[P]:
-    """Takes the next lot from a queue: about LOT_BYTES of batches, which are handled together."""
-    lot: list[P] = []
-    size = 0
-    while queue and size < LOT_BYTES:
-        lot.append(queue.popleft())
-        size += len(lot[-1].packed)
-    return lot
 
 
 class Writer:
@@ -118,29 +69,27 @@ class Writer:
         self._again = False  # a batch failed, and is tried again
         self._one_aside = False  # the last batch that was not stored before was set aside
         self._short_since: float | None = None  # time of the first transaction that lacked memory, if none worked since
-        self._wake = threading.Condition()
-        self._asked = self._closing = False
+        self._asked = False
         self._elsewhere = False  # busy with jobs or upkeep
         self._jobs: deque[Callable[[], bool]] = deque()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._loop = Loop("writer", self._turn, failed=_report, niceness=WRITING, pause_s=lambda: AGAIN_S)
+        self._wake = self._loop.wake
 
     def start(self) -> None:
         """Starts the thread."""
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
         """Writes what is queued, then stops the thread. What cannot be stored stays in the journal.
 
         Jobs and upkeep in progress, which can take minutes, are interrupted.
         """
+        self._loop.close(self._interrupt)
+
+    def _interrupt(self) -> None:
         with self._wake:
-            self._closing = True
-            self._wake.notify_all()
-        while self._thread.is_alive():
-            with self._wake:
-                if self._elsewhere:
-                    self._store.interrupt()
-            self._thread.join(CLOSE_EVERY_S)
+            if self._elsewhere:
+                self._store.interrupt()
 
     @property
     def queued(self) -> int:
@@ -163,7 +112,7 @@ class Writer:
     def room(self) -> None:
         """Waits until less than MOST_BYTES are queued, or the store refuses writes."""
         with self._wake:
-            self._wake.wait_for(lambda: self._bytes < MOST_BYTES or self.refusing or self._closing)
+            self._wake.wait_for(lambda: self._bytes < MOST_BYTES or self.refusing or self._loop.closing)
 
     def settle(self, timeout_s: float = PATIENCE_S) -> bool:
         """Waits until everything queued before this call is stored; whether it is.
@@ -183,7 +132,7 @@ class Writer:
             def elsewhere() -> bool:
                 return more() or self._elsewhere
 
-            if self._done < wanted and not self._closing:
+            if self._done < wanted and not self._loop.closing:
                 self._asked = True
                 self._wake.notify_all()
                 until = time.monotonic() + timeout_s
@@ -201,48 +150,46 @@ class Writer:
             self._jobs.append(job)
             self._wake.notify_all()
 
-    def _run(self) -> None:
-        step_back(STORING)
-        while True:
-            try:
-                if not self._turn():
-                    return
-            except Exception as error:  # a defect of ours; the thread must not end, or everybody would wait for ever
-                telemetry.FAILED.labels("writer").inc()
-                log.error("the writer failed", kind=type(error).__name__, where=where(error))
-                if self._closing:  # what is not stored is in the journal
-                    return
-                time.sleep(AGAIN_S)
-
     def _turn(self) -> bool:
         """One transaction, then other work that is due; whether to go on."""
+        lot = self._next()
+        closing = self._loop.closing
+        if closing and not lot:
+            return False
+        if lot:
+            self._store_all(lot)
+        if closing and self.refusing:
+            return False
+        if self._jobs or self._upkeep.due():
+            self._work_elsewhere()
+        return True
+
+    def _next(self) -> list[Waiting]:
+        """The next lot, once it is worth a transaction; empty if there is other work, or none."""
         with self._wake:
-            self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=UPKEEP_EVERY_S)
+            self._wake.wait_for(lambda: self._queue or self._jobs or self._loop.closing, timeout=UPKEEP_EVERY_S)
             if self._queue and not self._jobs:
                 pause = AGAIN_S if self.refusing or self._again else EVERY_S
                 self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
             self._asked = False
             self._began = time.monotonic()
-            lot = next_lot(self._queue)
-            if self._closing and not lot:
-                return False
-        if lot:
-            self._store_all(lot)
-        if self._closing and self.refusing:
-            return False
-        if self._jobs or self._upkeep.due():
-            with self._wake:
-                self._elsewhere = True
-                self._wake.notify_all()  # `settle` waits no longer than ELSEWHERE_S for this
-            if self._jobs:
-                self._do(self._jobs.popleft())
-            self._upkeep.turn()
-            with self._wake:
-                self._elsewhere = False
-        return True
+            return next_lot(self._queue)
+
+    def _work_elsewhere(self) -> None:
+        """One job, and the upkeep that is due. `settle` waits no longer than ELSEWHERE_S for this."""
+        self._set_elsewhere(True)
+        if self._jobs:
+            self._do(self._jobs.popleft())
+        self._upkeep.turn()
+        self._set_elsewhere(False)
+
+    def _set_elsewhere(self, elsewhere: bool) -> None:
+        with self._wake:
+            self._elsewhere = elsewhere
+            self._wake.notify_all()
 
     def _worth_it(self) -> bool:
-        return self._closing or self._asked or (self._bytes >= WORTH_BYTES and not (self.refusing or self._again))
+        return self._loop.closing or self._asked or (self._bytes >= WORTH_BYTES and not (self.refusing or self._again))
 
     def _do(self, job: Callable[[], bool]) -> None:
         try:
@@ -387,6 +334,11 @@ class Writer:
         if changes.events:
             newest = max(event["time_ns"] for event in changes.events)
             telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)
+
+
+def _report(error: Exception) -> None:
+    telemetry.FAILED.labels("writer").inc()
+    log.error("the writer failed", kind=type(error).__name__, where=where(error))
 
 
 def _unpacked(waiting: Waiting) -> Batch:

@@ -6,7 +6,6 @@ notes later. What is not done when the collector stops is done at the next start
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from collector import telemetry
 from collector.engine.duckdb.read import CALL_OFF, CallOff
 from collector.engine.duckdb.store import MOST_SESSIONS, Store
 from collector.errors import CalledOff, OutOfMemory
-from collector.priority import KEEPING, step_back
+from collector.loop import DERIVING, Loop
 from collector.seldom import Seldom
 
 EVERY_S = 1.0
@@ -25,7 +24,6 @@ EVERY_S = 1.0
 REST = 9
 MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 FEWER = 4  # sessions are computed in this many parts when memory is short
-CLOSE_EVERY_S = 0.2
 
 log = structlog.get_logger()
 
@@ -35,28 +33,24 @@ class Keeper:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._wake = threading.Condition()
         self._noted = 1  # an earlier run may have left something to do
         self._done = 0
         self._since = time.monotonic()  # time of the first note that is not done yet
         self._took = 0.0  # duration of the last turn
-        self._asked = self._closing = False
+        self._asked = False
+        self._rest = 0.0  # seconds until the next turn
         self._call_off = CallOff()
         self._seldom = Seldom()
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._loop = Loop("keeper", self._turn, failed=self._report, niceness=DERIVING, pause_s=lambda: EVERY_S)
+        self._wake = self._loop.wake
 
     def start(self) -> None:
         """Starts the thread."""
-        self._thread.start()
+        self._loop.start()
 
     def close(self) -> None:
         """Stops the thread. A turn in progress is called off: the next start does it from the same notes."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify_all()
-        while self._thread.is_alive():
-            self._call_off.now()  # again and again, as it ends only the statement that runs at that moment
-            self._thread.join(CLOSE_EVERY_S)
+        self._loop.close(self._call_off.now)  # again and again, as it ends only the statement that runs at that moment
 
     def noted(self) -> None:
         """To be called when events were committed, changed or removed."""
@@ -78,31 +72,29 @@ class Keeper:
         """
         with self._wake:
             wanted = self._noted
-            if self._done < wanted and not self._closing:
+            if self._done < wanted and not self._loop.closing:
                 self._asked = True
                 self._wake.notify_all()
                 if self._took <= timeout_s:
-                    self._wake.wait_for(lambda: self._done >= wanted or self._closing, timeout_s)
+                    self._wake.wait_for(lambda: self._done >= wanted or self._loop.closing, timeout_s)
             return self._done >= wanted
 
-    def _run(self) -> None:
-        step_back(KEEPING)
+    def _turn(self) -> bool:
         CALL_OFF.set(self._call_off)
-        rest = 0.0
-        while True:
+        with self._wake:
+            self._wake.wait_for(lambda: self._asked or self._loop.closing, self._rest)
+            self._wake.wait_for(lambda: self._done < self._noted or self._loop.closing)
+            if self._loop.closing:
+                return False
+            noted, self._asked = self._noted, False
+        began = time.monotonic()
+        if self._streaks():
             with self._wake:
-                self._wake.wait_for(lambda: self._asked or self._closing, rest)
-                self._wake.wait_for(lambda: self._done < self._noted or self._closing)
-                if self._closing:
-                    return
-                noted, self._asked = self._noted, False
-            began = time.monotonic()
-            if self._streaks():
-                with self._wake:
-                    self._done, self._since, self._took = noted, began, time.monotonic() - began
-                    self._wake.notify_all()
-            self._hours()
-            rest = rest_after(time.monotonic() - began)
+                self._done, self._since, self._took = noted, began, time.monotonic() - began
+                self._wake.notify_all()
+        self._hours()
+        self._rest = rest_after(time.monotonic() - began)
+        return True
 
     def _streaks(self) -> bool:
         """Computes all sessions that changed, fewer at a time where memory is short; False if that failed or the keeper
@@ -110,10 +102,10 @@ class Keeper:
         """
         most = MOST_SESSIONS
         with self._reported():
-            while not self._closing:
+            while not self._loop.closing:
                 try:
                     if self._store.keep_up(most) < most:
-                        return not self._closing
+                        return not self._loop.closing
                     most = min(FEWER * most, MOST_SESSIONS)
                 except OutOfMemory:
                     if most == 1:
@@ -124,7 +116,7 @@ class Keeper:
     def _hours(self) -> None:
         """Counts changed hours until all are done or a query waits for streaks; no query waits for hours."""
         with self._reported():
-            while not (self._asked or self._closing) and self._store.count_hours():
+            while not (self._asked or self._loop.closing) and self._store.count_hours():
                 pass
 
     @contextmanager
@@ -135,9 +127,12 @@ class Keeper:
         except CalledOff:
             pass
         except Exception as error:
-            telemetry.FAILED.labels("keeper").inc()
-            if self._seldom.due(reason := str(error)[:300]):
-                log.error("streaks and counts could not be updated", error=reason, kind=type(error).__name__)
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        telemetry.FAILED.labels("keeper").inc()
+        if self._seldom.due(reason := str(error)[:300]):
+            log.error("streaks and counts could not be updated", error=reason, kind=type(error).__name__)
 
 
 def rest_after(took_s: float) -> float:
