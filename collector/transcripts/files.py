@@ -6,11 +6,13 @@ long: one is in memory at a time. What cannot be read is counted, never quoted.
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import json
 import shutil
 import sqlite3
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,13 +21,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from collector.decode.mending import readable
-from collector.recognise.readers import at_path
 from collector.transcripts.find import Found
 
 Records = Iterator[tuple[int, int, Any]]  # place, size in bytes, record
 CHUNK = 1 << 20
 LONGEST_LINE = 256 << 20  # of a line that is decoded; no agent writes such
 WHOLE_DOCUMENT = 512 << 20
+ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 _decode = msgspec.json.Decoder().decode
 
@@ -36,6 +38,12 @@ def records(found: Found, start: int, unreadable: Callable[[], None]) -> Records
         return _rows(found.path, found.store.query)
     if found.store.form == "json":
         return _documents(found.path, found.store.records, unreadable)
+    if found.store.form == "mutations":
+        return _within(_replayed(found.path, unreadable), found.store.records)
+    if found.store.form == "folder":
+        return _files(sorted((found.path.parent / "/".join(found.store.records)).glob("*.json")), unreadable)
+    if found.store.form == "zip":
+        return _members(found.path, "/".join(found.store.records), unreadable)
     return _lines(found.path, start, unreadable)
 
 
@@ -98,16 +106,89 @@ def _documents(path: Path, within: tuple[str, ...], unreadable: Callable[[], Non
     if not isinstance(document, (dict, list)):
         unreadable()
         return
+    yield from _within(document, within)
+
+
+def _within(document: Any, within: tuple[str, ...]) -> Records:
     if not within:
         for place, item in enumerate(document if isinstance(document, list) else [document]):
             if isinstance(item, dict):
                 yield place, 0, item
         return
-    items = at_path(document, within)
-    around = {key: value for key, value in document.items() if key != within[0]} if isinstance(document, dict) else {}
-    for place, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, dict):
-            yield place, 0, {**item, "document": around}
+    for place, (item, around) in enumerate(_items(document, within, {})):
+        yield place, 0, {**item, "document": around}
+
+
+def _items(
+    value: Any, within: tuple[str, ...], around: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """The items of a list at a path, in which `*` stands for each item of a list, with what stands around it."""
+    if not within:
+        for item in value if isinstance(value, list) else ():
+            if isinstance(item, dict):
+                yield item, around
+    elif within[0] == "*":
+        for item in value if isinstance(value, list) else ():
+            yield from _items(item, within[1:], around)
+    elif isinstance(value, dict):
+        rest = {key: one for key, one in value.items() if key != within[0]}
+        yield from _items(value.get(within[0]), within[1:], {**rest, "document": around} if around else rest)
+
+
+def _replayed(path: Path, unreadable: Callable[[], None]) -> Any:
+    """A document from the log of its changes: 0 the whole, 1 a value set, 2 values added (behind the first `i`), 3 a
+    value taken away; `k` is the path.
+    """
+    document: Any = None
+    for _, _, change in _lines(path, 0, unreadable):
+        keys = change.get("k") or []
+        if change.get("kind") == 0:
+            document = change.get("v")
+            continue
+        place = document
+        try:
+            for key in keys[:-1]:
+                place = place[key]
+            _change(place, keys[-1], change)
+        except (LookupError, TypeError, ValueError):
+            unreadable()
+    return document
+
+
+def _change(place: Any, key: Any, change: dict[str, Any]) -> None:
+    if change.get("kind") == 1:
+        place[key] = change.get("v")
+    elif change.get("kind") == 2:
+        if (first := change.get("i")) is not None:
+            del place[key][first:]
+        place[key].extend(change.get("v") or [])
+    elif change.get("kind") == 3:
+        del place[key]
+
+
+def _files(paths: list[Path], unreadable: Callable[[], None]) -> Records:
+    """One record a file."""
+    for place, path in enumerate(paths):
+        if path.stat().st_size > WHOLE_DOCUMENT or not isinstance(record := parsed(path.read_bytes()), dict):
+            unreadable()
+        else:
+            yield place, path.stat().st_size, record
+
+
+def _members(path: Path, pattern: str, unreadable: Callable[[], None]) -> Records:
+    """One record for each member of a zip archive whose name fits."""
+    with zipfile.ZipFile(path) as archive:
+        for place, member in enumerate(archive.infolist()):
+            if not fnmatch.fnmatchcase(member.filename, pattern):
+                continue
+            try:
+                record = parsed(archive.read(member)) if member.file_size <= WHOLE_DOCUMENT else None
+            except (NotImplementedError, zipfile.BadZipFile):  # such as zstd, before Python 3.14
+                record = None
+            if isinstance(record, dict):
+                yield place, member.file_size, record
+            else:
+                unreadable()
 
 
 def _rows(path: Path, query: str) -> Records:
@@ -115,9 +196,20 @@ def _rows(path: Path, query: str) -> Records:
     with _database(path) as database, closing(database.execute(query)) as cursor:
         names = [column[0] for column in cursor.description]
         for place, row in enumerate(cursor):
-            values = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)
+            values = map(_column, row)
             record = dict(zip(names, values, strict=True))
             yield place, sum(len(value) for value in record.values() if isinstance(value, str)), record
+
+
+def _column(value: Any) -> Any:
+    """A column as text; what is compressed is taken apart."""
+    if not isinstance(value, bytes):
+        return value
+    if value.startswith(ZSTANDARD):
+        import zstandard
+
+        value = zstandard.ZstdDecompressor().decompressobj().decompress(value)
+    return value.decode("utf-8", "replace")
 
 
 @contextmanager

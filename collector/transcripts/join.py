@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from collector.recognise.readers import Around, Reader, as_text, at_path, present
+from collector.recognise.readers import Around, Reader, as_text, present
 from collector.recognise.sources import Condition, holds
 from collector.times import time_of
 from collector.transcripts.files import parsed
@@ -161,12 +161,7 @@ class Joiner:
         return True
 
     def _told_by(self, row: Read, place: int, size: int, record: dict[str, Any], at: Plain) -> Iterator[Joined]:
-        items = at_path(record, row.each) if row.each else [record]
-        if isinstance(items, str):  # a column of a database: a list as JSON
-            items = parsed(items.encode())
-        if not isinstance(items, list):
-            return
-        time_ns = time_of(self.context.get("time"))
+        items = spread(record, row.each) if row.each else [record]
         for item in items:
             if not isinstance(item, dict):
                 continue
@@ -177,6 +172,7 @@ class Joiner:
                 self._note(row.fields, inside)
             elif row.fields:
                 self._note(row.fields, at)
+            time_ns = time_of(self.context.get("time"))
             name = as_text(self._first(row.ids, inside)) or ""
             held = slim(item) if size > LARGE else item
             outer = held if item is record else slim(record) if size > LARGE else record
@@ -224,7 +220,7 @@ class Joiner:
         if row.open and self._first(row.open, at) is not None:
             joined.parts["running"] = item
             return
-        joined.parts[row.name] = item
+        joined.parts.setdefault(row.name, item)
         joined.parts.setdefault("answered", record)
         joined.done = True
         joined.time_ns = max(joined.time_ns, time_ns)
@@ -253,6 +249,23 @@ class Joiner:
             joined.parts[row.name], joined.done = item, True
             joined.time_ns = max(joined.time_ns, time_ns)
             yield joined
+
+
+def spread(value: Any, path: tuple[str, ...]) -> list[Any]:
+    """The items of the list at a path, in which `*` stands for each item; of a map, its values with their `key`. Texts
+    on the way are JSON.
+    """
+    for place, name in enumerate(path):
+        if isinstance(value, str):
+            value = parsed(value.encode("utf-8", "replace"))
+        if name == "*":
+            return [item for one in value for item in spread(one, path[place + 1 :])] if isinstance(value, list) else []
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, str):
+        value = parsed(value.encode("utf-8", "replace"))
+    if isinstance(value, dict):
+        return [{"key": key, **one} for key, one in value.items() if isinstance(one, dict)]
+    return value if isinstance(value, list) else []
 
 
 def slim(value: Any, chars: int = HELD_CHARS) -> Any:

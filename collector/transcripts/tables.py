@@ -23,7 +23,7 @@ from collector.table_checks import BOOL, INT, ROWS, TABLE, TEXT, TEXTS, missing_
 from collector.tables import TableError, load_toml, schemas
 
 TELLS = ("call", "result", "end", "request", "context", "copy")
-FORMS = ("jsonl", "json", "sqlite")
+FORMS = ("jsonl", "json", "sqlite", "mutations", "folder", "zip")
 CONTEXT = ("session", "parent", "subagent", "agent", "model", "provider", "turn", "version", "service", "cwd", "branch",
            "entrypoint", "time", "copied_from", "call_time", "project")  # fmt: skip
 OWN_FIELDS = {
