@@ -13,7 +13,7 @@ import httpx  # noqa: F401
 import polars  # noqa: F401
 
 from collector.classify import classify
-from collector.recognise import sources
+from collector.recognise import source_tables
 from collector.sanitise import redactions
 
 
@@ -29,7 +29,7 @@ def _once(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # Before the modules that import these by name.
-for _module, _name in ((sources, "load_sources"), (classify, "load_taxonomy"), (redactions, "load_rules")):
+for _module, _name in ((source_tables, "load_sources"), (classify, "load_taxonomy"), (redactions, "load_rules")):
     setattr(_module, _name, _once(getattr(_module, _name)))
 
 import anyio._backends._asyncio  # noqa: E402, F401  # as the first request would
