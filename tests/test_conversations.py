@@ -12,7 +12,7 @@ import pytest
 
 from collector.batch import Batch
 from collector.correlate import conversations as module
-from collector.correlate import correlate
+from collector.correlate import memory
 from collector.correlate.correlate import Correlator
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store
@@ -79,7 +79,7 @@ IDS = ["toolu_01A09q90qw90lq917835lq9a", "call_9f8e7d6c5b4a", "call_s1_03"]
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """A correlator that remembers nothing and looks everything up."""
-    monkeypatch.setattr(correlate, "TRACES_REMEMBERED", 0)
+    monkeypatch.setattr(memory, "TRACES_REMEMBERED", 0)
     monkeypatch.setattr(module, "TRACES_REMEMBERED", 0)
     monkeypatch.setattr(module, "KEYS_REMEMBERED", 0)
 

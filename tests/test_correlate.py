@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from collector.batch import SENDERS, Batch
 from collector.columns import Row
-from collector.correlate import correlate as module
+from collector.correlate import memory as module
 from collector.correlate.changes import Changes, Named
-from collector.correlate.correlate import Correlator, keys_of
+from collector.correlate.correlate import Correlator
 from collector.correlate.fold import adding, fold
+from collector.correlate.gather import keys_of
 from collector.correlate.pacing import Later
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.schema import SCHEMA_VERSION

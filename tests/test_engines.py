@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.batch import Batch
-from collector.correlate import conversations, correlate
+from collector.correlate import conversations, memory
 from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
 from collector.correlate.pacing import Later
@@ -29,7 +29,7 @@ from tests.search import searching
 from tests.test_recordings import RECORDINGS, read
 
 QUESTIONS = [name for name in vars(Lookup) if not name.startswith("_")]
-FORGOTTEN = [(correlate, "KEYS"), (correlate, "TRACES"), (correlate, "REQUESTS"), (conversations, "KEYS"),
+FORGOTTEN = [(memory, "KEYS"), (memory, "TRACES"), (memory, "REQUESTS"), (conversations, "KEYS"),
              (conversations, "TRACES")]  # fmt: skip
 MOMENT = ("event_id", "service", "session", "time_ns", "operation", "duration_ms")  # of which `Changes` notes changes
 ANY_OF = ("orphans", "waiting")

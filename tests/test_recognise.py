@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.correlate.correlate import keys_of
 from collector.correlate.fold import fold
+from collector.correlate.gather import keys_of
 from collector.correlate.twins import parts_of
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.readers import as_params

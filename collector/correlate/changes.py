@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collector.batch import Sampling, Sender, Switch, Unread
 from collector.columns import Row
 from collector.correlate.fold import began_ns
-from collector.report import Report
+from collector.recognise.identify import key64
+from collector.report import ONLY_OF_REPORTS, Report
 from collector.times import HOUR, MAX_NS
 
 Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
@@ -48,6 +49,21 @@ class Changes:
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
     switches: dict[Switch, None] = field(default_factory=dict)
     unread: Counter[Unread] = field(default_factory=Counter)
+
+    def new_id(self, key: int) -> int:
+        """The id of a new event, or new until its key is looked for: another event may have the key as its id."""
+        return key64("unchecked", self.identities[0].hex(), str(key)) if key in self.unchecked else key
+
+    def add(self, event: Report, event_id: int, reports: Sequence[Report]) -> None:
+        """Adds the event of these reports, and the reports themselves if it does not say all that they say."""
+        event["event_id"] = event_id
+        if event.get("outcome"):
+            if len(reports) == 1:
+                event["report_rank"] = reports[0].get("_rank", 0)
+                event["outcome_strength"] = reports[0].get("_strength", 0)
+            self.events.append(event)
+        if len(reports) > 1 or not event.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
+            self.reports.extend((event_id, report) for report in reports)
 
     @property
     def before(self) -> set[int]:

@@ -39,24 +39,25 @@ class Conversations:
         self._later = later
         self._keys: Recent[str] = Recent(KEYS_REMEMBERED, whole=fresh)
         self._names: Recent[Named] = Recent(TRACES_REMEMBERED, whole=fresh)
-        self._any = not fresh and lookup.has_conversations()
+        self.any = not fresh and lookup.has_conversations()  # whether there is one
 
     def plan(
-        self, batches: Sequence[Batch], sessions: Mapping[str, Named], since_ns: int | None, changes: Changes
+        self, batches: Sequence[Batch], sessions: Mapping[str, Named], alike: Sequence[Sequence[str]], changes: Changes
     ) -> None:
         """Adds the keys that these batches retell to the changes, and the names of conversations that follow.
 
-        `sessions` are those that traces of these batches are told to have.
+        `sessions` are those that traces of these batches are told to have; `alike` are traces that share a key, which
+        was not looked for when they were stored.
         """
         retold = [one for batch in batches for one in batch.retold]
-        if not retold and not self._any:
+        if not retold and not self.any:
             return
         for trace, _, keys in retold:
             changes.retold.update(dict.fromkeys(keys, trace))
         first = self._traces_of(changes.retold.keys(), changes.received_ns)
         groups = [[trace, *(first[key] for key in keys if key in first)] for trace, _, keys in retold]
         groups += [[trace, *(changes.retold[key] for key in keys)] for trace, _, keys in retold]
-        groups += self._apart(since_ns)
+        groups += map(list, alike)
         before = self.names({trace for group in groups for trace in group} | changes.sessions.keys(), changes)
         names = _Names(before)
         for trace, began_ns, _ in retold:
@@ -70,7 +71,7 @@ class Conversations:
     def names(self, traces: Iterable[str], changes: Changes) -> dict[str, Named]:
         """The name of the conversation of each of these traces that is of one."""
         asked = set(traces)
-        if not self._any:
+        if not self.any:
             return {trace: changes.conversations[trace] for trace in asked & changes.conversations.keys()}
         known = dict(self._names.known(asked))
         unknown = set() if self._names.whole else asked - known.keys()
@@ -85,7 +86,7 @@ class Conversations:
         """Remembers what was written."""
         self._keys.update(changes.retold)
         self._names.update(changes.conversations)
-        self._any = self._any or bool(changes.conversations)
+        self.any = self.any or bool(changes.conversations)
 
     def _traces_of(self, keys: Iterable[int], received_ns: int) -> dict[int, str]:
         """A trace that told each of these keys before, of those that were told."""
@@ -98,13 +99,6 @@ class Conversations:
         elif unknown:
             self._later.postpone(received_ns)
         return known
-
-    def _apart(self, since_ns: int | None) -> list[list[str]]:
-        """Traces that share a key, which was not looked for when they were stored."""
-        if since_ns is None:
-            return []
-        with self._later.timed():
-            return self._lookup.retelling_alike(since_ns)
 
     def _rename(self, names: _Names, before: Mapping[str, Named], changes: Changes) -> None:
         renamed = {name for name in before.values() if names.best(name) != name}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from collector.correlate.changes import Changes
+from collector.correlate.fold import as_bytes, fold
+from collector.correlate.nested import Below, below_key, is_call_span
+from collector.recognise.identify import key64
 from collector.report import Report
 
 
@@ -32,6 +36,29 @@ class JoinedReports:
     reports: list[Report] = field(default_factory=list)
     event_ids: set[int] = field(default_factory=set)
     keys: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Known:
+    """What is stored of the calls of some entries: the event of each key, and the reports of these events."""
+
+    events: dict[int, int] = field(default_factory=dict)
+    reports: dict[int, list[Report]] = field(default_factory=dict)
+    asked: set[int] = field(default_factory=set)  # keys that were looked for
+
+    def unasked(self, entries: Iterable[Entry]) -> tuple[set[int], set[int]]:
+        """The keys of these entries that were not looked for, and those of them that are needed at once."""
+        keys: set[int] = set()
+        needed: set[int] = set()
+        for entry in entries:
+            around = [key for key, _ in entry.around]
+            keys.update(entry.keys, entry.refs, around)
+            needed.update(entry.refs)
+            if entry.refs:
+                needed.update(around)
+            if entry.event_id is not None or "_site" in entry.reports[0]:
+                needed.update(entry.keys)
+        return keys - self.asked, needed
 
 
 class Joiner:
@@ -86,3 +113,68 @@ class Joiner:
         for event_id in other.event_ids:
             self._by_event[event_id] = into
         del self._all[id(other)]
+
+
+def join(entries: Sequence[Entry], known: Known, below: Below, changes: Changes) -> Joiner:
+    """Joins entries that share a key with each other or a stored event; the others become events at once."""
+    told, shared = _shared(entries)
+    refs = {ref for entry in entries for ref in entry.refs}
+    refs.update(key for entry in entries if entry.refs for key, _ in entry.around)
+    around = {key for entry in entries for key, _ in entry.around}
+    shared.update(known.events, (refs | around) & told)
+    outer = _spans_around(entries, around & (told | known.events.keys()), known)
+    joiner = Joiner()
+    for entry in entries:
+        own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
+        entry.keys += [ref for ref in entry.refs if ref in shared]
+        entry.keys += [key for key, inner in entry.around if key in outer and _is_inside(outer[key], inner, below)]
+        alone = entry.event_id is None and shared.isdisjoint(entry.keys)
+        if alone:
+            own = changes.new_id(own)
+        _note(entry, own, shared, changes)
+        if alone:
+            changes.add(fold(entry.reports), own, entry.reports)
+            changes.keys.update(dict.fromkeys(entry.keys, own))
+        else:
+            joiner.add(entry, known.events)
+            changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known.events), 0))
+    return joiner
+
+
+def _shared(entries: Sequence[Entry]) -> tuple[set[int], set[int]]:
+    """All keys of these entries, and those that several have."""
+    told: set[int] = set()
+    shared: set[int] = set()
+    for entry in entries:
+        shared.update(told.intersection(entry.keys))
+        told.update(entry.keys)
+    return told, shared
+
+
+def _note(entry: Entry, own: int, shared: Set[int], changes: Changes) -> None:
+    """Notes what is to be known of this entry when what it refers to, or what is around it, arrives."""
+    changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
+    for key, inner in entry.around:
+        if key not in shared and "_refs" in inner:
+            changes.waiting.append((key, own))
+        changes.below.append((below_key(inner["trace_id"], inner["parent_span_id"], inner["tool"]), own))
+
+
+def _spans_around(entries: Sequence[Entry], wanted: Set[int], known: Known) -> Mapping[int, Report]:
+    """The spans, new or stored, that are around those of calls."""
+    if not wanted:
+        return {}
+    reports = [report for entry in entries if not wanted.isdisjoint(entry.keys) for report in entry.reports]
+    for event_id in {known.events[key] for key in wanted & known.events.keys()}:
+        reports += known.reports.get(event_id, ())
+    spans = {
+        key64("span", report["trace_id"], report["span_id"]): report
+        for report in sorted(reports, key=as_bytes)
+        if is_call_span(report)
+    }
+    return {key: spans[key] for key in wanted & spans.keys()}
+
+
+def _is_inside(outer: Report, inner: Report, below: Below) -> bool:
+    prefixed = outer["tool"].endswith((f"_{inner['tool']}", f"-{inner['tool']}"))
+    return ("_refs" in inner and prefixed) or below.is_one_call(outer, inner)

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from collector.columns import Row
 from collector.correlate.changes import Changes
 from collector.correlate.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
-from collector.correlate.lookup import Lookup, Span
+from collector.correlate.lookup import Span
+from collector.correlate.memory import Memory
 from collector.recognise.identify import key64
 from collector.report import BEGINNINGS, RESULT_TWIN, Rank, Report, Role, as_row, each_twin
 from collector.times import MINUTE, SECOND
@@ -59,7 +60,7 @@ class Candidate(NamedTuple):
         return self.identity == self.family
 
 
-def pair(changes: Changes, lookup: Lookup, old: dict[int, list[Report]]) -> dict[int, list[Report]]:
+def pair(changes: Changes, memory: Memory, old: dict[int, list[Report]]) -> dict[int, list[Report]]:
     """Completes the changes so that twins, new and stored, become one event with the id of the oldest.
 
     `old` are the stored reports of each unit that is replaced; returns those of each event.
@@ -74,15 +75,14 @@ def pair(changes: Changes, lookup: Lookup, old: dict[int, list[Report]]) -> dict
         if unit in told:
             told[unit].append(report)
     spans = _spans(told)
-    stored = lookup.twins_near(spans, list(changes.replaced)) if spans or changes.replaced else {}
+    stored = memory.twins_near(spans, list(changes.replaced))
     new = {unit: reports for unit, reports in told.items() if unit in stored or any(_told(unit, reports))}
     if not new and several.isdisjoint(stored):
         return old
     before: dict[int, set[Unit]] = {}
     for unit, event_id in stored.items():
         before.setdefault(event_id, set()).add(unit)
-    near = sorted(set(stored).difference(changes.replaced, several))
-    loaded = lookup.reports_of(near, changes.received_ns) if near else {}
+    loaded = memory.reports(set(stored).difference(changes.replaced, several), changes.received_ns)
     units = {**loaded, **new}
     parts = parts_of(units)
     redrawn = [part for part in parts if not new.keys().isdisjoint(part) or before[stored[min(part)]] != part]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from collector.correlate.attempts import attempts
 from collector.correlate.changes import Changes
 from collector.correlate.fold import adding, as_bytes, first_received, fold, oldest
 from collector.correlate.join import JoinedReports, Joiner
-from collector.recognise.identify import key64
-from collector.report import ONLY_OF_REPORTS, Report
+from collector.report import Report
 
 
 def write(joiner: Joiner, looked_up: Mapping[int, list[Report]], changes: Changes) -> dict[int, list[Report]]:
     """Adds the events of all that is joined to the changes; returns the stored reports of each that is replaced.
 
-    `looked_up` are the stored reports of the events that were not loaded when they were joined.
+    `looked_up` are the stored reports of the events, by their ids.
     """
     stored, old = {**looked_up, **joiner.loaded}, {**looked_up, **joiner.old}
     owner: dict[int, int] = {}
@@ -44,7 +43,7 @@ def _write(
     count = len(told)
     for report in adding(joined.reports, before):
         told.setdefault(as_bytes(report), report)
-    event_id = oldest(ids, stored) if ids else new_id(joined.keys[0], changes)
+    event_id = oldest(ids, stored) if ids else changes.new_id(joined.keys[0])
     again = not ids.isdisjoint(reloaded)
     if ids and not (again or len(told) > count or len(ids) > 1):
         return event_id, {}
@@ -57,7 +56,7 @@ def _write(
     new = attempts(event_id, reports)
     changes.redirects.update(dict.fromkeys(gone.keys() - new.keys(), event_id))
     if len(new) == 1:
-        insert(fold(reports), event_id, changes, reports)
+        changes.add(fold(reports), event_id, reports)
         return event_id, gone
     changes.several.add(event_id)
     if len(gone) > 1 and event_id not in reloaded and ids == {event_id}:
@@ -66,20 +65,3 @@ def _write(
     changes.events += [fold(some) | {"event_id": one} for one, some in new.items()]
     changes.reports += [(event_id, one) for one in (reports if event_id in new else reports[count:])]
     return event_id, gone
-
-
-def new_id(key: int, changes: Changes) -> int:
-    """The id of an event that is new, or new until its key is looked for: another event may have the key as its id."""
-    return key64("unchecked", changes.identities[0].hex(), str(key)) if key in changes.unchecked else key
-
-
-def insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Report]) -> None:
-    """Adds the event of these reports to the changes, and the reports themselves if the event does not say it all."""
-    row["event_id"] = event_id
-    if row.get("outcome"):
-        if len(reports) == 1:
-            row["report_rank"] = reports[0].get("_rank", 0)
-            row["outcome_strength"] = reports[0].get("_strength", 0)
-        changes.events.append(row)
-    if len(reports) > 1 or not row.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
-        changes.reports.extend((event_id, report) for report in reports)
