@@ -118,14 +118,14 @@ PRIVATE = {
     "_rank": Private(
         "whose fields win (`Rank`)",
         ("correlate/fold", "correlate/lookup", "recognise/recognise", "recognise/results", "recognise/transcript"),
-        ("correlate/attempts", "correlate/fold", "correlate/twins", "correlate/write"),
+        ("correlate/attempts", "correlate/changes", "correlate/fold", "correlate/twins"),
         column="report_rank",
         covered=True,
     ),
     "_strength": Private(
         "whose outcome wins (`Strength`)",
         ("correlate/fold", "correlate/lookup", "recognise/complete", "recognise/results", "recognise/transcript"),
-        ("correlate/fold", "correlate/write", "transcripts/settled"),
+        ("correlate/changes", "correlate/fold", "transcripts/settled"),
         column="outcome_strength",
         covered=True,
     ),
@@ -138,14 +138,14 @@ PRIVATE = {
             "recognise/results",
             "recognise/transcript",
         ),
-        ("correlate/correlate",),
+        ("correlate/gather",),
         hashed=True,
     ),
     "_refs": Private(
         "identities of another report, usually of the parent span: the report joins that event if it is a call of the "
         "same tool; two reports that share only a ref stay separate",
         ("recognise/identify",),
-        ("correlate/correlate", "correlate/fold"),
+        ("correlate/fold", "correlate/gather", "correlate/join"),
         hashed=True,
     ),
     "_lends": Private(
@@ -163,7 +163,7 @@ PRIVATE = {
         'for a call with an id: its place and the mark of its arguments, "" if unknown; a report of the call without '
         "an id is found by both",
         ("recognise/identify", "recognise/results"),
-        ("correlate/correlate", "correlate/sites"),
+        ("correlate/correlate", "correlate/join", "correlate/sites"),
     ),
     "_text": Private(
         "the whole text of a failure, for the classifier",
