@@ -25,6 +25,7 @@ from dashboard.page import NARROW_PX, VISITED, WIDTH
 # page, whatever prefix a proxy adds. The cookie tells the server the window's width: narrow ones get fewer columns.
 # Two more tell when a page was looked at last, and when the visit before this one ended: a visit ends when no page has
 # been looked at for half an hour.
+# Where the menu lies over the page, it closes after a choice.
 # The style limits the width, since longer lines are hard to read; puts the search box beside the title, above
 # Streamlit's own bar; aligns links with their headings and wraps them; greys what is out of date at once after a
 # second, since a browser that fades it draws the page sixty times a second while the new answers come in; shows YAML
@@ -42,6 +43,10 @@ document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
   setInterval(looks, 60 * 1000)
   document.addEventListener("visibilitychange", looks)
 }
+addEventListener("click", ({target}) => {
+  if (innerWidth < %d && target.closest?.("[data-testid=stSidebar] a"))
+    document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click()
+})
 window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
 </script><style>
 [data-testid=stMainBlockContainer] {max-width: 1800px; position: relative}
@@ -54,6 +59,16 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [class*=st-key-yaml] textarea {font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace}
 [data-testid=stElementContainer][data-stale=true] {transition: opacity 0s 1s}
 [data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}
+@media (min-width: 1280px) {
+  [data-testid=stApp] .st-key-filters {flex-wrap: nowrap; gap: 0.4rem}
+  [data-testid=stApp] .st-key-filters > * {flex-shrink: 0}
+  [data-testid=stApp] .st-key-filters > :is(.st-key-open-service, .st-key-open-tool, .st-key-message-text) {
+    flex-shrink: 1; min-width: 4rem
+  }
+  [data-testid=stApp] .st-key-filters button {
+    padding-inline: 0.5rem; white-space: nowrap; max-width: 100%%; overflow: hidden
+  }
+}
 @media (max-width: 1600px) {
   [data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 2.5rem}
   [data-testid=stApp] .st-key-search {right: 2.5rem}
@@ -63,8 +78,9 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
   [data-testid=stApp] .st-key-search {right: 1.5rem}
 }
 </style>"""
+MENU_OVER_PX = 768  # in narrower windows, Streamlit draws the menu over the page
 INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
-PAGE = INDEX.replace("<head>", WHERE % (WIDTH, VISITED, "|".join(menu.TITLES), NARROW_PX), 1)
+PAGE = INDEX.replace("<head>", WHERE % (WIDTH, VISITED, MENU_OVER_PX, "|".join(menu.TITLES), NARROW_PX), 1)
 
 
 async def index(request: Request) -> HTMLResponse:

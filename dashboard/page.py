@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.charts import colours
-from dashboard.data.client import Answer, Collector
+from dashboard.data.client import Answer, Collector, Problem
 from dashboard.data.filters import OF_TABLE, Filters, of_table
 from dashboard.data.moment import Moment
 from dashboard.menu import SUBJECTS
@@ -20,6 +20,7 @@ from dashboard.parts import filter_bar, share, words
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
 BARS = 96  # in a chart of full width
+TITLE = 80  # characters of one
 FIRST_PX = 420  # height that the first answers of most pages take
 WIDTH = "misstep-width"  # cookie with the width of the browser's window
 VISITED = "misstep-visited"  # cookie with the end of this browser's visit before this one, in ms since 1970
@@ -183,11 +184,13 @@ def collector() -> Collector:
 def open_page(
     name: str, title: str, question: str, *, bar: filter_bar.Bar = "filters",
     view: Mapping[str, Collection[str] | None] | None = None, tables: Collection[str] = (),
+    named: Callable[[Page], str] | None = None,
 ) -> Page:  # fmt: skip
     """Shows the title, question and filter bar of a page, and notices that come before everything else.
 
     `view`: the keys of the view's state that its link may have, each with the values that are known, None for any.
-    `tables`: the names of its `link_table`s, of which the link says order and page.
+    `named`: the name of what the page is about, which is then its title, here and in the browser; by default the first
+    of its subjects in the link. `tables`: the names of its `link_table`s, of which the link says order and page.
     """
     filters = filter_bar.from_link()
     usual = {"tz": _named(filters.state("tz")) is not None, "refresh": filters.state("refresh").isdecimal()}
@@ -202,11 +205,25 @@ def open_page(
     share.forget(name, filters)
     st.session_state["page"] = name
     filter_bar.addressed(name)
-    st.title(title, anchor=False)
-    st.caption(question)
-    filter_bar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)
+    if about := _about(page, named):
+        st.set_page_config(page_title=f"{words.line(about, TITLE)} · Misstep")
+    st.title(words.plain(about, TITLE) if about else title, anchor=False)
+    st.caption(f"{title} · {question}" if about else question)
+    filter_bar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar, small=small)
     ignored(*filters.ignored)
     return page
+
+
+def _about(page: Page, named: Callable[[Page], str] | None) -> str:
+    """The name of what a detail page is about; empty for other pages, and where the link does not say it."""
+    [subject, *_] = SUBJECTS.get(page.name, ("",))
+    value = page.filters.only(subject)
+    if not value or named is None:
+        return value
+    try:
+        return named(page)
+    except Problem:  # which the page's own parts tell
+        return ""
 
 
 def ignored(*parts: str) -> None:

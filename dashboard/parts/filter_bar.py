@@ -32,6 +32,7 @@ QUICK = {
     "Not recovered": Condition("recovered", ("false",)),
     "Not the model's fault": Condition("attribution", (), ("model",)),
 }
+BUTTONS = ("service", "tool")  # dimensions with a button of their own, which says what is chosen
 QUICK_PAGES = frozenset({"overview", "errors", "tools"})
 
 
@@ -75,10 +76,25 @@ def zoom(shown: Filters, start: datetime, end: datetime) -> None:
     go(filters.between(rfc3339(start), rfc3339(end)))
 
 
-def show(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], bar: Bar = "filters") -> None:
-    """Shows the bar of a page and, below it, a chip for each condition that is not the page's subject."""
+def show(
+    page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], bar: Bar = "filters", *, small: bool
+) -> None:
+    """Shows the bar of a page and, below it, a chip for each condition that is not the page's subject.
+
+    `small`: all of it is folded into one button, and again after each choice.
+    """
     st.session_state.pop(_MOVED, None)
-    st.fragment(_bar)(page, collector, zone, subjects, bar)
+    st.fragment(_folded if small else _bar)(page, collector, zone, subjects, bar)
+
+
+def _folded(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], bar: Bar) -> None:
+    filters = from_link()
+    shown = [str(condition) for condition in filters.conditions if condition.dimension not in subjects]
+    shown += [f"message has {filters.text}"] * bool(filters.text)
+    parts = ["Filters", _range_label(filters, zone)] if bar != "none" else ["Refresh, share"]
+    parts += [words.plain(each, 40) for each in shown] if bar == "filters" else []
+    with st.expander(" · ".join(parts), key=f"fold-{page}-{turn()}"):
+        _bar(page, collector, zone, subjects, bar)
 
 
 def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], bar: Bar) -> None:
@@ -91,7 +107,7 @@ def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, .
             if not filters.moving:
                 st.button("Zoom out", key="zoom-out", type="tertiary", on_click=_zoom_out)
         if bar == "filters":
-            for dimension in ("service", "tool"):
+            for dimension in BUTTONS:
                 if dimension not in subjects:
                     _dimension(filters, collector, dimension)
             _more(filters, collector)
@@ -324,9 +340,11 @@ def _quick(filters: Filters) -> None:
 
 def _chips(filters: Filters, subjects: tuple[str, ...], *, quick: bool) -> None:
     shown = [condition for condition in filters.conditions if condition.dimension not in subjects]
+    narrowed = bool(shown)
+    shown = [condition for condition in shown if condition.excluded or condition.dimension not in BUTTONS]
     if quick:
         shown = [condition for condition in shown if condition not in QUICK.values()]
-    if not shown and not filters.text and not quick:
+    if not narrowed and not filters.text and not quick:
         return
     with st.container(horizontal=True, key="chips", gap="small", vertical_alignment="center"):
         if quick:
@@ -344,7 +362,7 @@ def _chips(filters: Filters, subjects: tuple[str, ...], *, quick: bool) -> None:
                 f"message has {words.plain(filters.text, 40)} ×", key="chip-text", help="Remove this filter",
                 on_click=go, args=(replace(filters, text=""),),
             )  # fmt: skip
-        if not shown and not filters.text:
+        if not narrowed and not filters.text:
             return
         bare = replace(filters, conditions=tuple(c for c in filters.conditions if c.dimension in subjects), text="")
         st.button("Clear all", key="chip-clear", type="tertiary", on_click=go, args=(bare,))

@@ -61,6 +61,13 @@ def body(page: Page) -> None:
         _marks(page, fingerprint, group, latest)
 
 
+def _name(page: Page) -> str:
+    """Class and tool, which stay the same."""
+    group = page.collector.ask(path("groups", page.filters.only("fingerprint")), max_age=CLASSES_S).first()
+    tool = f" in {group['tool']}" if group.get("tool") else ""
+    return f"{group.get('error_class') or 'Group'}{tool}"
+
+
 def _when(page: Page) -> None:
     rows, step = components.over_time(page)
     rows = rows.with_columns(errors="calls")  # those that a person or a policy denied are in groups too
@@ -71,8 +78,7 @@ def _when(page: Page) -> None:
 
 
 def _header(page: Page, group: dict[str, Any]) -> None:
-    tool = f" in **{words.plain(group['tool'])}**" if group.get("tool") else ""
-    st.markdown(f"**{words.plain(group.get('error_class'))}**{tool} · {group.get('state') or ''}")
+    st.markdown(f"**{str(group.get('state') or '').capitalize()}**")
     st.text(group.get("template") or group.get("sample") or "")
     first, last = group.get("first_seen"), group.get("last_seen")
     of = group.get("sessions_of_tool")
@@ -204,7 +210,8 @@ def _sessions(page: Page) -> None:
 
 
 page = open_page(
-    "group", "Group", "What is this error, and what do I do about it?", tables=("sessions",), view={"alert": {"me"}}
-)
+    "group", "Group", "What is this error, and what do I do about it?", tables=("sessions",), view={"alert": {"me"}},
+    named=_name,
+)  # fmt: skip
 rule_forms.alert_me(page)
 refreshing(body, page)

@@ -72,6 +72,7 @@ def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
 
 page = open_page(
     "streak", "Streak", "What went wrong again and again, and what ended it?", bar="none",
+    named=lambda page: f"Streak in {page.filters.only('session')}",
     view={"event": None, "started": None, "scope": session_story.SCOPES, "kind": session_story.KINDS},
 )  # fmt: skip
 refreshing(body, page)

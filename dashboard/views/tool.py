@@ -1,7 +1,6 @@
 """One tool: why does it fail, for whom, since when?"""
 
 import polars as pl
-import streamlit as st
 
 from dashboard.charts import charts, proportions
 from dashboard.data.client import MOST
@@ -20,7 +19,6 @@ def body(page: Page) -> None:
     if not tool:
         components.link(page, "tools", "Choose a tool on the Tools page →")
         return
-    st.subheader(words.plain(tool), anchor=False)
     page.later("retries")  # this and the next for the figures
     page.later("sources", **components.SENDERS)
     totals: dict[str, float | None] = {}

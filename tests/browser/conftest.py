@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -87,7 +88,8 @@ class Tab:
 
     def wait(self, title: str) -> None:
         """Until the page of that title has run."""
-        expect(self.page.locator("h1")).to_have_text(title, timeout=60_000)
+        named = self.page.locator("h1, [data-testid=stCaptionContainer]")
+        expect(named.filter(has_text=re.compile(f"^{title}( · |$)")).first).to_be_visible(timeout=60_000)
         for _ in range(2):  # a page that learns the window's width runs again at once
             expect(self.page.locator('[data-test-script-state="notRunning"]')).to_be_attached(timeout=60_000)
             self.page.wait_for_timeout(100)
