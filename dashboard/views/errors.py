@@ -112,11 +112,11 @@ def _columns(page: Page) -> dict[str, link_table.Column]:
     }
     return {
         "error_class": link_table.text("class", 26),
+        "events": link_table.number("events"),
         "template": link_table.text("message", fills=True),
         "tool": link_table.name("tool", 18),
         "state": link_table.text("state", 12, tones=tones),
         "trend": link_table.trend("trend", page, by="growth"),
-        "events": link_table.number("events"),
         "sessions": link_table.number("sessions"),
         "spread_words": link_table.text("spread", 8, words.HELP["spread"], by="spread"),
         "recovery": link_table.text("recovery", 16, words.HELP["recovery"], by="recovery_rate"),
