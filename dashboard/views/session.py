@@ -16,7 +16,6 @@ def body(page: Page) -> None:
     if not session:
         components.link(page, "sessions", "Choose a session on the Sessions page →")
         return
-    st.subheader(words.plain(session), anchor=False)
     with components.part():
         story = session_story.told(page, session)
         if story.index.is_empty():

@@ -27,7 +27,7 @@ def body(page: Page) -> None:
             return
         same = streaks.filter(pl.Series([begun == _moment(started) for begun in streaks["started"]]))
         streak = (same if same.height else streaks).row(0, named=True)
-        st.subheader(f"{words.count(streak['length'])} in a row in {words.plain(session, 60)}", anchor=False)
+        st.subheader(f"{words.count(streak['length'])} in a row", anchor=False)
         components.quiet(words.began(streak["started"], page.now, page.zone))
         st.markdown(sentences.streak(streak))
         if started and same.is_empty():
