@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ from tests import shown
 from tests.conftest import RunningCollector
 from tests.recorded import Event
 from tests.reference import (
+    chain_key,
     expected_chains,
     expected_costs,
     expected_end,
     expected_streaks,
+    in_order,
     newest_by_service,
     session_of,
 )
@@ -35,6 +38,7 @@ AGENTS = (
 )  # fmt: skip
 LONG_AGO = {"from_": "2020-01-01T00:00:00Z", "to": "2099-01-01T00:00:00Z"}
 LONG_AGO |= dict.fromkeys(("rows", "tree.rows", "classes.rows", "sessions.rows", "limits.rows"), "200")
+HALF_HOUR = 1_800 * 10**9
 IDS = ("event_id", "asked_by", "params_hash", "fingerprint")
 
 
@@ -359,6 +363,48 @@ def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozen
             assert row["streaks"] == costs[key[0]]["streaks"]
     order = [(row["calls"] < 20, -row["per_100"]) for row in rows]
     assert order == sorted(order)
+
+
+def test_texts(recorded: RunningCollector, events: list[Event]) -> None:
+    """What followed each error of a tool, and the tokens that its session told of until a repair."""
+    rows = recorded.get("/api/v1/texts", **{"from": LONG_AGO["from_"], "limit": 10_000})["rows"]
+    chains, ordered = expected_chains(events), in_order(events)
+    lanes: dict[Any, list[Event]] = {}
+    for one in ordered:
+        if one.get("session") is not None:
+            lanes.setdefault((*session_of(one), one.get("subagent")), []).append(one)
+    found: dict[int, Counter[str]] = {}
+    tokens: dict[int, list[int]] = {}
+    for key, lane in lanes.items():
+        assert key
+        for place, one in enumerate(lane):
+            if one["outcome"] != "error" or one.get("operation") != "tool" or "fingerprint" not in one:
+                continue
+            retried, recovered, identical, *_ = chains[one["event_id"]]
+            later = [
+                other for other in of(lane, operation="tool") if 0 < other["time_ns"] - one["time_ns"] <= HALF_HOUR
+            ]
+            step = "other_tool" if later else "gave_up"
+            step = ("repeated" if identical else "changed") if retried else step
+            step = {True: "repaired", None: "not_known_yet", False: step}[recovered]
+            found.setdefault(one["fingerprint"], Counter())[step] += 1
+            if recovered:
+                good = next(other for other in lane[place + 1 :]
+                            if other["outcome"] == "ok" and chain_key(other) == chain_key(one))  # fmt: skip
+                told = [other for other in lane if "input_tokens" in other or "output_tokens" in other]
+                if any(other["time_ns"] <= good["time_ns"] for other in told):
+                    tokens.setdefault(one["fingerprint"], []).append(sum(
+                        other.get("input_tokens", 0) + other.get("output_tokens", 0)
+                        for other in told if one["time_ns"] < other["time_ns"] <= good["time_ns"]
+                    ))  # fmt: skip
+    steps = ("repaired", "changed", "repeated", "other_tool", "gave_up", "not_known_yet")
+    assert {int(row["fingerprint"]): Counter({step: row[step] for step in steps if row[step]}) for row in rows} == found
+    assert all(row["errors"] == sum(row[step] for step in steps) for row in rows)
+    assert {int(row["fingerprint"]): row["median_tokens"] for row in rows if row["tokens_told"]} == {
+        fingerprint: median(many) for fingerprint, many in tokens.items()
+    }  # fmt: skip
+    assert tokens
+    assert len({step for counts in found.values() for step in counts}) > 3
 
 
 def test_sources(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:

@@ -33,6 +33,8 @@ from collector.query.sessions import sessions
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
+from collector.query.texts import texts, wordings
+from collector.query.wrong_parameters import wrong_parameters
 
 Options = Mapping[str, Any]
 EVER = "1970-01-01"
@@ -89,6 +91,21 @@ ENDPOINTS = (
         "/ranking", "Models, versions, agents or providers by their mistakes in a hundred calls, also at equal tools",
         (take.RANKED, take.sort_by("-per_100"), take.LIMIT),
         lambda s, o: ranking(s, o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/texts", "Error texts, and what the model did after each: repaired, changed, repeated, other tool, gave up",
+        (take.TEXTS_BY, take.sort_by("-gave_up"), take.LIMIT),
+        lambda s, o: texts(s, o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/texts/wordings", "Each error text beside the one before it, at equal class, tool and models",
+        (take.sort_by("-difference"), take.LIMIT),
+        lambda s, o: wordings(s, o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/parameters", "Parameters that are missing or wrong most often, by tool, from the texts of errors",
+        (take.sort_by("-errors"), take.LIMIT),
+        lambda s, o: wrong_parameters(s, o["sort"], o["limit"]),
     ),
     Endpoint(
         "/changes", "Which values of which dimensions explain a rise or fall in errors since the period before",

@@ -111,6 +111,7 @@ COMPARED_DIMENSION = Parameter(
     "dimension", "choice", "compare two of its values; without it, this period with the one before", "service_version",
     dimensions=True,
 )  # fmt: skip
+TEXTS_BY = Parameter("by", "choice", "also by this dimension", "model", None, ("model", "service_version", "agent"))
 RANKED = Parameter("by", "choice", "whose values are ranked; versions by service", "model", "model", RANKED_BY)
 A = Parameter("a", "text", "value of the dimension to compare from, as in a filter; empty: events without one", "3.1")
 B = Parameter("b", "text", "value of the dimension to compare with, without the events of a", "3.2")

@@ -113,21 +113,28 @@ def _hundred(value: float | None) -> float | None:
 
 
 def _at_equal_tools(own: Sequence[Row], weights: Mapping[object, int], widening: float) -> Row:
-    """The mistakes in a hundred calls at the weights of all rows together, and the share of these weights it has.
-
-    The variance is that of a weighted sum of shares, wider by what sessions add to it; a share of nothing or of all is
-    taken for half a mistake more or less.
-    """
-    mine = sum(weights[row["tool"]] for row in own)
-    value, variance = 0.0, 0.0
-    for row in own:
-        weight = weights[row["tool"]] / mine
-        value += weight * row["part"] / row["whole"]
-        near = (row["part"] + 0.5) / (row["whole"] + 1)
-        variance += weight**2 * near * (1 - near) / row["whole"] * widening
-    near = min(max(value, sqrt(variance)), 1 - sqrt(variance)) if variance < 0.25 else 0.5
-    low, high = wilson(value, max(1.0, near * (1 - near) / variance))
+    """The mistakes in a hundred calls at the weights of all rows together, and the share of these weights it has."""
+    value, low, high = at_equal([(row["tool"], row["part"], row["whole"]) for row in own], weights, widening)
+    covered = sum(weights[row["tool"]] for row in own) / sum(weights.values())
     return {
-        "equal_per_100": value * 100, "equal_low": low * 100, "equal_high": high * 100,
-        "covered": mine / sum(weights.values()),
+        "equal_per_100": value * 100, "equal_low": low * 100, "equal_high": high * 100, "covered": covered,
     }  # fmt: skip
+
+
+def at_equal(
+    own: Sequence[tuple[object, float, float]], weights: Mapping[object, int], widening: float = 1
+) -> tuple[float, float, float]:
+    """The mean of some shares, each a (key, part, whole), at the weights of their keys, with its interval.
+
+    The variance is that of a weighted sum of shares, `widening` times as large; a share of nothing or of all is taken
+    for half a part more or less.
+    """
+    every = sum(weights[key] for key, *_ in own)
+    value, variance = 0.0, 0.0
+    for key, part, whole in own:
+        weight = weights[key] / every
+        value += weight * part / whole
+        near = (part + 0.5) / (whole + 1)
+        variance += weight**2 * near * (1 - near) / whole * widening
+    near = min(max(value, sqrt(variance)), 1 - sqrt(variance)) if variance < 0.25 else 0.5
+    return value, *wilson(value, max(1.0, near * (1 - near) / variance))

@@ -12,7 +12,7 @@ from dashboard.data import client, frames, taxonomy
 from dashboard.data.client import Answer, path
 from dashboard.data.filters import EVER, Filters, escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, group_marks, link_table, rule_forms, time_marks, words
+from dashboard.parts import components, error_texts, group_marks, link_table, rule_forms, time_marks, words
 from dashboard.parts.card import event_card
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
@@ -51,6 +51,7 @@ def body(page: Page) -> None:
             place, right = components.pair("group-1")
         with right:
             components.beside("Where", _where, page)
+        components.beside("What the model did next", error_texts.next_steps, page, help=error_texts.HELP)
         components.beside("When", _when, page)
         components.beside("Samples", _samples, page)
         components.beside("Sessions", _sessions, page)
@@ -210,8 +211,8 @@ def _sessions(page: Page) -> None:
 
 
 page = open_page(
-    "group", "Group", "What is this error, and what do I do about it?", tables=("sessions",), view={"alert": {"me"}},
-    named=_name,
+    "group", "Group", "What is this error, and what do I do about it?", tables=("sessions", "steps"),
+    view={"alert": {"me"}}, named=_name,
 )  # fmt: skip
 rule_forms.alert_me(page)
 refreshing(body, page)

@@ -5,7 +5,7 @@ import polars as pl
 from dashboard.charts import charts, proportions
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, time_marks, words
+from dashboard.parts import components, error_texts, link_table, time_marks, words
 from dashboard.parts.components import Figure
 
 RATES = 24  # buckets; with more, each would have too few calls for a rate
@@ -47,6 +47,8 @@ def body(page: Page) -> None:
         components.beside("Groups", _groups, page, help=words.HELP["spread"])
     with right:
         components.beside("Streaks of this tool", _streaks, page, help=words.HELP["streak"])
+    components.beside("Error texts, and what the model did next", error_texts.texts, page, help=error_texts.HELP)
+    components.beside("Parameters most often wrong", error_texts.parameters, page)
     components.beside("Targets that fail most", _targets, page)
 
 
@@ -178,5 +180,7 @@ def _streaks(page: Page) -> None:
     components.quiet(f"{which}Only this tool counts: calls of other tools neither lengthen such a streak nor end it.")
 
 
-page = open_page("tool", "Tool", "Why does it fail, for whom, and since when?", tables=("classes",))
+page = open_page(
+    "tool", "Tool", "Why does it fail, for whom, and since when?", tables=("classes", "texts", "parameters")
+)
 refreshing(body, page)
