@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from collector.columns import INTERNAL, TABLES
-from collector.recognise.sources import load_sources
+from collector.recognise.source_tables import load_sources
 from collector.report import PRIVATE, STRENGTHS, Rank, Report, Strength
 from collector.tables import schemas
 
