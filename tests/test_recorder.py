@@ -87,7 +87,7 @@ def drawn(rows: pl.DataFrame, at: int, *streaks: dict[str, Any], index: pl.DataF
     listed = pl.DataFrame(list(streaks), schema_overrides=types)
     link = "./s?event={}".format
     recording = recorder.Recording(rows, rows if index is None else index, at, listed, link)
-    return recorder.content(recording, colours.LIGHT, UTC, "said", small=False)
+    return recorder.content(recording, colours.LIGHT, UTC, "said")
 
 
 FAILED = {"outcome": "error", "error_class": "DiffApplyFailedError"}

@@ -19,9 +19,9 @@ from dashboard.parts.linking import component
 MOST_LANES = 24  # of tools; the rarest share one
 LOW = 0.25  # height of a bin without errors
 BINS = 200  # in the strip of the whole session
-TICKS, TICKS_SMALL = 9, 3
 TEXT_PX = 5.5  # of a character on a mark
-PLOT_PX = 900  # about the width of the lanes in a wide window
+PLOT_PX = (900, 480, 210)  # about the width of the lanes in wide, narrow and small windows
+TICK_PX = 95  # that a label of the axis has at least
 ENDS = {"recovered": "repaired", "open": "not over", "ended": "never repaired"}
 KINDS = ("model", "agent", "tool")  # of lanes, in their order
 NAMES = {"model": "model", "agent": "the agent itself"}
@@ -35,7 +35,8 @@ Lane = tuple[str | None, str, str]  # sub-agent, kind, name
 class Recording:
     """What is drawn: the calls of a window in full, and of the whole session their ids and outcomes.
 
-    `rows`: events with `order`; `index`: order, event_id, outcome; `at`: the order of the selected one.
+    `rows`: events with `order`; `index`: order, event_id, outcome; `at`: the order of the selected one; `width`: pixels
+    that the lanes have.
     """
 
     rows: pl.DataFrame
@@ -43,14 +44,15 @@ class Recording:
     at: int
     streaks: pl.DataFrame
     link: Link
+    width: int = PLOT_PX[0]
 
 
-def show(recording: Recording, key: str, palette: Palette, zone: tzinfo, said: str, *, small: bool) -> None:
+def show(recording: Recording, key: str, palette: Palette, zone: tzinfo, said: str) -> None:
     """Draws it; `said` is the answer in a sentence, for readers who cannot see it."""
-    component("recorder")(key=key, data=content(recording, palette, zone, said, small=small))
+    component("recorder")(key=key, data=content(recording, palette, zone, said))
 
 
-def content(recording: Recording, palette: Palette, zone: tzinfo, said: str, *, small: bool) -> dict[str, Any]:
+def content(recording: Recording, palette: Palette, zone: tzinfo, said: str) -> dict[str, Any]:
     """What the browser gets: places from 0 to 1, texts, and addresses."""
     rows = _spanned(recording.rows)
     axis = time_axis.folded(rows.select("begun", "time").iter_rows())
@@ -67,7 +69,7 @@ def content(recording: Recording, palette: Palette, zone: tzinfo, said: str, *, 
             {"from": low, "to": high, "label": words.duration(pause.total_seconds() * 1000)}
             for low, high, pause in axis.folds()
         ],
-        "ticks": [{"at": at, "label": label} for at, label in axis.ticks(TICKS_SMALL if small else TICKS, zone)],
+        "ticks": [{"at": at, "label": label} for at, label in axis.ticks(recording.width // TICK_PX, zone)],
         "cursor": next(({"from": mark["from"], "to": mark["to"]} for mark in marks if mark["selected"]), None),
         "strip": _strip(recording),
         **_ways(recording),
@@ -118,7 +120,7 @@ def _mark(row: Mapping[str, Any], level: int, axis: Axis, recording: Recording) 
     return {
         "lane": row["lane"], "level": level, "from": low, "to": high, "outcome": row["outcome"],
         "title": said_of(row), "href": recording.link(row["event_id"]), "selected": row["order"] == recording.at,
-        "text": text if (high - low) * PLOT_PX > TEXT_PX * len(text) + 6 else "",
+        "text": text if (high - low) * recording.width > TEXT_PX * len(text) + 6 else "",
     }  # fmt: skip
 
 
@@ -161,7 +163,7 @@ def _brackets(rows: pl.DataFrame, recording: Recording, axis: Axis) -> tuple[lis
         length, end = words.count(streak["length"]), ENDS[streak["state"]]
         label = f"{length} in a row, {end}"
         span = {"from": axis.at(mine["begun"].min()), "to": axis.at(streak["ended"])}  # type: ignore[arg-type]
-        inside = (1 - span["to"]) * PLOT_PX < TEXT_PX * len(label) + 20
+        inside = (1 - span["to"]) * recording.width < TEXT_PX * len(label) + 20
         found.append(span | {"label": length if inside else label, "inside": inside, "title": label, "outcome": "error",
                              "href": recording.link(str(streak["first_event_id"]))})  # fmt: skip
         whose.append(streak["subagent"])

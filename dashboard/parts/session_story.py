@@ -16,7 +16,7 @@ from dashboard.parts import components, link_table, recorder, share, words
 from dashboard.parts.card import event_card
 from dashboard.parts.recorder import Recording
 
-WINDOW, WINDOW_NARROW, WINDOW_SMALL = 240, 120, 60  # calls that are drawn
+WINDOW = (240, 120, 60)  # calls that are drawn in wide, narrow and small windows of the browser
 BESIDE = 7  # calls listed before and after the selected one
 PAGES = 5  # of the API's rows; later calls are left out
 SLACK = 100  # calls that may have come since the index was read
@@ -71,13 +71,18 @@ def show(page: Page, story: Story, part: pl.DataFrame, streaks: pl.DataFrame, at
     if rows.filter(pl.col("order") == at).is_empty():
         components.quiet("This call is no longer kept.")
         return
-    recording = Recording(rows, part, at, streaks, lambda event: here(page, event))
-    recorder.show(recording, f"recorder-{page.name}", page.palette, page.zone, said, small=page.small)
+    width = recorder.PLOT_PX[_size(page)]
+    recording = Recording(rows, part, at, streaks, lambda event: here(page, event), width)
+    recorder.show(recording, f"recorder-{page.name}", page.palette, page.zone, said)
     left, right = components.pair("session-detail")
     with left:
         _beside(page, rows, at)
     with right:
         event_card(page, rows.row(by_predicate=pl.col("order") == at, named=True), rows, streaks)
+
+
+def _size(page: Page) -> int:
+    return page.narrow + page.small
 
 
 def here(page: Page, event: str) -> str:
@@ -90,7 +95,7 @@ def _window(page: Page, part: pl.DataFrame, at: int) -> pl.DataFrame:
 
     Windows begin at multiples of half their length, so that a step to the next call seldom asks for another.
     """
-    size = WINDOW_SMALL if page.small else WINDOW_NARROW if page.narrow else WINDOW
+    size = WINDOW[_size(page)]
     place = part["order"].index_of(at) or 0
     start = max(0, min((place // (size // 2)) * (size // 2) - size // 4, part.height - size))
     shown = part[start : start + size]
