@@ -152,19 +152,25 @@ def alertmanager(notification: Notification) -> dict[str, Any]:
 
 def text(notification: Notification) -> tuple[str, str]:
     """The notification as title and body for people."""
-    items = notification.items
-    firing = [item for item in items if item.firing]
+    items, count = notification.items, len(notification.alerts)
     group = ", ".join(_plain(value) for _, value in notification.group if value)
-    title = f"{notification.status}: {group or 'alerts'}" + (f" ({len(notification.alerts)})" if len(items) > 1 else "")
-    parts = []
-    for item in (*firing, *(item for item in items if not item.firing)):
-        words = [f"{'firing' if item.firing else 'resolved'} [{item.labels['severity']}]: {item.summary}"]
-        words += [item.description] if item.firing and item.description else []
-        words += [item.link] if item.link else []
-        parts.append("\n".join(words))
-    if len(notification.alerts) > len(items):
-        parts.append(f"and {len(notification.alerts) - len(items)} more")
+    title = f"{notification.status}: {group or 'alerts'}"
+    if len(items) > 1:
+        title += f" ({count})"
+    parts = [_part(item) for item in sorted(items, key=lambda item: not item.firing)]
+    if count > len(items):
+        parts.append(f"and {count - len(items)} more")
     return title, "\n\n".join(parts)
+
+
+def _part(item: Item) -> str:
+    """One alert of a message: its summary, and while it fires its description, and its link."""
+    lines = [f"{'firing' if item.firing else 'resolved'} [{item.labels['severity']}]: {item.summary}"]
+    if item.firing and item.description:
+        lines.append(item.description)
+    if item.link:
+        lines.append(item.link)
+    return "\n".join(lines)
 
 
 def trial_message(receiver: Receiver, now_ns: int) -> Notification:

@@ -191,6 +191,9 @@ class Loader(yaml.SafeLoader):
         return node
 
 
+KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+
+
 def _unreadable(node: yaml.Node) -> str:
     """Why a part cannot be made a value in a moment; "" if it can."""
     if node.tag not in TAGS:
@@ -205,6 +208,11 @@ def _unreadable(node: yaml.Node) -> str:
         return "is no number; put it in quotes if it is text"
     finite = not isinstance(value, int | float) or -MOST_NUMBER < value < MOST_NUMBER
     return "" if finite else "is a number that is too large"
+
+
+def _too_long(node: yaml.Node, at: Place) -> str:
+    too_long = isinstance(node, yaml.SequenceNode) and len(at) > 1 and len(node.value) > MAX_ITEMS
+    return f"has more than {MAX_ITEMS} items" if too_long else ""
 
 
 class _Document:
@@ -241,42 +249,47 @@ class _Document:
     def _index(self, node: yaml.Node, at: Place) -> bool:
         """Notes the lines of a node and all below it; True if something in it must not be constructed."""
         self._nodes += 1
-        if self._nodes > MAX_NODES:
-            if self._nodes == MAX_NODES + 1:
-                self.add((), f"has more than {MAX_NODES} parts; use fewer aliases")
-            return True
-        if len(at) > MAX_DEPTH:
-            self.add((), f"is nested more than {MAX_DEPTH} deep")
+        if self._is_too_much(at):
             return True
         self.lines.setdefault(at, node.start_mark.line + 1)
-        if why := _unreadable(node):
+        if why := _unreadable(node) or _too_long(node, at):
             self.add(at, why, shown=False)
             return True
         if isinstance(node, yaml.SequenceNode):
-            if len(at) > 1 and len(node.value) > MAX_ITEMS:
-                self.add(at, f"has more than {MAX_ITEMS} items", shown=False)
-                return True
-            refused = [self._index(item, (*at, i)) for i, item in enumerate(node.value)]
+            refused = [self._index(item, (*at, index)) for index, item in enumerate(node.value)]
             return any(refused)
-        if not isinstance(node, yaml.MappingNode):
-            if at[2:3] == ("where",) and node.tag == "tag:yaml.org,2002:int":
-                node.tag = "tag:yaml.org,2002:str"  # stays as it is written: YAML reads 010 as 8, and 1:30 as 90
-            return False
-        found = False
+        if isinstance(node, yaml.MappingNode):
+            return self._index_entries(node, at)
+        if at[2:3] == ("where",) and node.tag == "tag:yaml.org,2002:int":
+            node.tag = "tag:yaml.org,2002:str"  # stays as it is written: YAML reads 010 as 8, and 1:30 as 90
+        return False
+
+    def _is_too_much(self, at: Place) -> bool:
+        """Whether the document has too many parts, or this one is too deep."""
+        if self._nodes == MAX_NODES + 1:
+            self.add((), f"has more than {MAX_NODES} parts; use fewer aliases")
+        if self._nodes > MAX_NODES:
+            return True
+        if len(at) > MAX_DEPTH:
+            self.add((), f"is nested more than {MAX_DEPTH} deep")
+        return len(at) > MAX_DEPTH
+
+    def _index_entries(self, node: yaml.MappingNode, at: Place) -> bool:
+        refused = False
         seen: Counter[str] = Counter()
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
-            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+            if key.tag not in KEY_TAGS:
                 shown = "" if at[:1] == ("receivers",) and len(at) > 1 else _shown(name)
                 self.mistakes.append(Mistake(line, "", "", shown, "a key must be text; put it in quotes"))
-                found = True
+                refused = True
                 continue
             seen[name] += 1
             if seen[name] == 2:
                 self.mistakes.append(Mistake(line, "", name, "", "is written twice; keep one"))
             self.lines[(*at, name)] = line
-            found |= self._index(value, (*at, name))
-        return found
+            refused |= self._index(value, (*at, name))
+        return refused
 
     def check_schema(self, data: Any) -> None:
         from jsonschema import Draft202012Validator

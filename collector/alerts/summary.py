@@ -85,15 +85,16 @@ def mistakes(template: str, names: Collection[str]) -> list[str]:
         return [f"is not a template: {error.message}"]
     except (RecursionError, MemoryError, SyntaxError, ValueError, OverflowError):
         return ["is nested too deeply, or has a number that is too large"]
-    unknown = {node.name for node in every if isinstance(node, nodes.Name)} - set(names)
+    used = {node.name for node in every if isinstance(node, nodes.Name)}
     return [
         *(f"uses {part}, whose text could grow without end; {ALLOWED}" for part in sorted(unbounded)),
-        *(f"uses the unknown name {name!r}; it may use {', '.join(names)}" for name in sorted(unknown)),
-        *(
-            f"uses the unknown filter {name!r}; there are {', '.join(sorted(_environment().filters))}"
-            for name in sorted(filters)
-        ),
+        *(f"uses the unknown name {name!r}; it may use {', '.join(names)}" for name in sorted(used - set(names))),
+        *map(_unknown_filter, sorted(filters)),
     ]
+
+
+def _unknown_filter(name: str) -> str:
+    return f"uses the unknown filter {name!r}; there are {', '.join(sorted(_environment().filters))}"
 
 
 def _is_bounded(node: nodes.Node) -> bool:

@@ -198,21 +198,25 @@ def read(
     places = {parameter.name: parameter for parameter in declared if parameter.path}
     known = [*taken]
     if filters:  # not on what the path names already
-        known += [*(parameter.name for parameter in RANGE), *(name for name in BY_NAME if name not in places)]
-    if lacking := next((each for each in declared if each.needed and each.name not in words), None):
-        raise BadParameter(lacking.name, "", f"{lacking.name} is needed: {lacking.text}")
+        known += (parameter.name for parameter in RANGE)
+        known += (name for name in BY_NAME if name not in places)
+    _refuse(words, declared, known)
     options = {name: parameter.default for name, parameter in taken.items()}
     options |= {name: parameter.read(path[name]) for name, parameter in places.items()}
-    rest = {}
+    options |= {name: taken[name].read(word) for name, word in words.items() if name in taken}
+    rest = {name: word for name, word in words.items() if name not in taken}
+    return ParsedQuery(select(rest, now_ns, since=since, failure_only=failure_only), options)
+
+
+def _refuse(words: Mapping[str, str], declared: Sequence[Parameter], known: Sequence[str]) -> None:
+    """Raises BadParameter if a parameter is missing or not known."""
+    for parameter in declared:
+        if parameter.needed and parameter.name not in words:
+            raise BadParameter(parameter.name, "", f"{parameter.name} is needed: {parameter.text}")
     for name, word in words.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise BadParameter(name, word, f"there is no parameter {name!r} here; allowed are {allowed}", known)
-        if name in taken:
-            options[name] = taken[name].read(word)
-        else:
-            rest[name] = word
-    return ParsedQuery(select(rest, now_ns, since=since, failure_only=failure_only), options)
 
 
 def read_none(query_string: bytes) -> None:

@@ -7,7 +7,7 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -305,23 +305,19 @@ def value_of(value: Any, depth: int = 0) -> Any:
     if not isinstance(value, dict):
         return None
     for kind, item in value.items():
-        if item is None:
-            continue
-        if kind in ("stringValue", "boolValue"):
-            return item
-        if kind == "doubleValue":
-            return _double(item)
-        if kind == "intValue":
-            return _signed(item)
-        if kind == "arrayValue":
-            items = item.get("values") if isinstance(item, dict) else None
-            return [value_of(each, depth + 1) for each in items or ()] if isinstance(items, list | None) else []
-        if kind == "kvlistValue":
-            pairs = item.get("values") if isinstance(item, dict) else None
-            return _map(pairs, depth) if isinstance(pairs, list) else {}
-        if kind == "bytesValue":
-            return _bytes(item)
+        if item is not None and kind in _VALUES:
+            return _VALUES[kind](item, depth)
     return None
+
+
+def _array(item: Any, depth: int) -> list[Any]:
+    items = item.get("values") if isinstance(item, dict) else None
+    return [value_of(each, depth + 1) for each in items] if isinstance(items, list) else []
+
+
+def _key_values(item: Any, depth: int) -> dict[str, Any]:
+    pairs = item.get("values") if isinstance(item, dict) else None
+    return _map(pairs, depth) if isinstance(pairs, list) else {}
 
 
 def _map(pairs: list[Any], depth: int) -> dict[str, Any]:
@@ -351,6 +347,16 @@ def _bytes(value: Any) -> bytes | None:
         return None
 
 
+_VALUES: dict[str, Callable[[Any, int], Any]] = {
+    **dict.fromkeys(("stringValue", "boolValue"), lambda item, depth: item),
+    "doubleValue": lambda item, depth: _double(item),
+    "intValue": lambda item, depth: _signed(item),
+    "arrayValue": _array,
+    "kvlistValue": _key_values,
+    "bytesValue": lambda item, depth: _bytes(item),
+}
+
+
 def _events(raw: _Span) -> list[SpanEvent]:
     return [
         SpanEvent(event.name or "", _integer(event.timeUnixNano), _attributes(event.attributes))
@@ -376,8 +382,12 @@ def _metrics_request(message: _Metrics, warning: str) -> Request:
         for part in group.scopeMetrics or ():
             metrics = part.metrics or []
             seen.append((service, (part.scope and part.scope.name) or "", [metric.name or "" for metric in metrics]))
-            for metric in metrics:
-                for data in (metric.gauge, metric.sum, metric.histogram, metric.exponentialHistogram, metric.summary):
-                    rows = data.get("dataPoints") if data else None
-                    points += len(rows) if isinstance(rows, list) else 0
+            points += sum(map(_points, metrics))
     return Request("metrics", [], points, warning, seen)
+
+
+def _points(metric: Any) -> int:
+    """How many data points a metric has."""
+    kinds = (metric.gauge, metric.sum, metric.histogram, metric.exponentialHistogram, metric.summary)
+    lists = [data.get("dataPoints") for data in kinds if data]
+    return sum(len(rows) for rows in lists if isinstance(rows, list))

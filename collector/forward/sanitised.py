@@ -107,18 +107,25 @@ def _message(message: Any, sanitiser: Sanitiser) -> None:
             if field.is_repeated or len(value) != ID_BYTES.get(field.json_name):
                 message.ClearField(field.name)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            if field.message_type.name == "KeyValue" and field.is_repeated:
-                clean = _clean_pairs([(pair.key, value_of(pair.value)) for pair in value], sanitiser)
-                if clean is not None:
-                    del value[:]
-                    for key, one in clean:
-                        _fill(value.add(key=key).value, one)
-            elif field.message_type.name == "AnyValue":
-                for item in items:
-                    _any(item, sanitiser)
-            else:
-                for item in items:
-                    _message(item, sanitiser)
+            _messages(field, value, items, sanitiser)
+
+
+def _messages(field: Any, value: Any, items: Iterable[Any], sanitiser: Sanitiser) -> None:
+    """The messages in a field: pairs as a map, values as JSON-like values, others field by field."""
+    if field.message_type.name == "KeyValue" and field.is_repeated:
+        _pairs(value, sanitiser)
+        return
+    clean = _any if field.message_type.name == "AnyValue" else _message
+    for item in items:
+        clean(item, sanitiser)
+
+
+def _pairs(pairs: Any, sanitiser: Sanitiser) -> None:
+    clean = _clean_pairs([(pair.key, value_of(pair.value)) for pair in pairs], sanitiser)
+    if clean is not None:
+        del pairs[:]
+        for key, value in clean:
+            _fill(pairs.add(key=key).value, value)
 
 
 def _texts(message: Any, field: Any, items: Iterable[str], sanitiser: Sanitiser) -> None:

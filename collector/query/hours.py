@@ -72,16 +72,22 @@ def counted(
     """
     wanted = list(dict.fromkeys(names))
     start = "$previous_ns" if previous else selection.start
-    cuts = (*(["$start_ns"] if previous else []), *([cut] if cut else []))
-    hours = bucket_ns % HOUR == 0 and selection.end_ns - selection.start_ns >= LEAST
-    hours = hours and not (previous and bucket_ns and (selection.start_ns - selection.previous_ns) % HOUR)
     needed = {*wanted, *(term.dimension.name for term in selection.terms)}
     table = next((name for name, columns in COUNTED.items() if needed <= set(columns)), "")
-    if not (hours and table) or selection.text or (facts and table != OF_ALL):
+    of_events = selection.text or (facts and table != OF_ALL)
+    if of_events or not table or not _has_whole_hours(selection, bucket_ns, previous):
         return Counts(relation(selection, *wanted, start=start))
+    cuts = [*(["$start_ns"] if previous else []), *([cut] if cut else [])]
     spans = pairwise((start, *cuts, selection.until))
     parts = (_hours(table, low, high, FACTS if facts else {}) for low, high in spans)
     return Counts(f"({' union all '.join(f'({part})' for part in parts)})", table)
+
+
+def _has_whole_hours(selection: Selection, bucket_ns: int, previous: bool) -> bool:
+    """Whether the range is long enough, and no bucket of either period ends within an hour."""
+    if bucket_ns % HOUR or selection.end_ns - selection.start_ns < LEAST:
+        return False
+    return not (previous and bucket_ns and (selection.start_ns - selection.previous_ns) % HOUR)
 
 
 def ever(until: str = str(MAX_NS)) -> Counts:
