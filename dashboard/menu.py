@@ -5,7 +5,7 @@ from collections.abc import Mapping
 MENU: Mapping[str, tuple[tuple[str, str], ...]] = {
     "Now": (("overview", "Overview"), ("live", "Live"), ("alerts", "Alerts")),
     "Why": (("errors", "Errors"), ("tools", "Tools"), ("models", "Models"), ("sessions", "Sessions")),
-    "Does it help?": (("retries", "Retries"), ("streaks", "Streaks"), ("compare", "Compare")),
+    "Does it help?": (("retries", "Retries"), ("streaks", "Streaks"), ("compare", "Compare"), ("lessons", "Lessons")),
     "System": (("sources", "Sources"), ("health", "Health")),
 }
 # Reached only by links.

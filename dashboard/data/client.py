@@ -49,14 +49,15 @@ attempt sequence redactions reported_streak status_code retry_after_ms duration_
 signals compared equal higher lower ours
 a_errors a_calls b_errors b_calls a_part a_whole b_part b_whole growth told_to_wait honoured most_in_a_minute
 tool_calls requests with_tokens with_cost until_events until_sessions events_since sessions_since
-disagreement found asking unread wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
+disagreement found attempts days scope_sessions next_sessions recovered_sessions tokens
+asking unread wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
 """
 _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
 p50_ms p95_ms median_attempts median_seconds cost_usd agreement kept
 per_100 equal_per_100 equal_low equal_high covered lost_cost_usd
 contribution share expected traffic rate difference a a_low a_high b b_low b_high
-seconds busy_ms wasted_ms wasted_cost_usd
+session_share seconds busy_ms wasted_ms wasted_cost_usd
 """
 _FLAGS = """
 mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated sampled
