@@ -32,7 +32,7 @@ from dashboard.data.client import Answer, Collector
 from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
 from dashboard.page import WIDTH, Page, same_clock, same_clocks
-from dashboard.parts import components, rule_words, sentences, session_story, words
+from dashboard.parts import rule_words, seen_before, sentences, session_story, words
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.shown import recorder, selected, table, tables
@@ -704,7 +704,7 @@ def test_only_what_is_left_out_of_the_tools_by_class_is_said(
 def test_the_period_before_is_kept_however_many_versions_there_are(
     coder: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(components.VERSIONS_EVER, "limit", "1")  # the version that began 23 hours ago
+    monkeypatch.setitem(seen_before.VERSIONS_EVER, "limit", "1")  # the version that began 23 hours ago
     app = open_app(coder.url, "changes", from_="-20h")
     check(app, "What changed")
     assert not any(said.startswith("Nothing to compare") for said in captions(app))

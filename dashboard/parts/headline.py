@@ -6,7 +6,7 @@ import polars as pl
 
 from dashboard.data import frames
 from dashboard.page import BARS, Page
-from dashboard.parts import change_list, components, sentences, words
+from dashboard.parts import change_list, components, seen_before, sentences, words
 from dashboard.parts.components import Figure
 
 TREND_BARS = 24
@@ -18,7 +18,7 @@ def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
     """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`; no
     calls, and neither errors nor rate of it, where it is not kept.
     """
-    kept = components.kept_before(page)
+    kept = seen_before.kept_before(page)
     answer = page.ask("breakdown", max_age, previous="true")
     now = answer.first() | {"newest": answer.rest.get("newest")}
     return now if kept() else now | {"previous_calls": 0, "previous_errors": None, "previous_error_rate": None}

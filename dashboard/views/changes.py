@@ -7,7 +7,7 @@ import streamlit as st
 
 from dashboard.charts import proportions
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import change_list, components, headline, sentences
+from dashboard.parts import change_list, components, headline, seen_before, sentences
 
 BARS, LISTED = 16, 40
 
@@ -17,7 +17,7 @@ def body(page: Page) -> None:
     total: dict[str, Any] = {}
     verdict = ""
     with components.part():
-        kept = components.kept_before(page)
+        kept = seen_before.kept_before(page)
         total = page.ask("breakdown", previous="true").first()
         if not total.get("calls"):
             components.nothing(page)

@@ -14,7 +14,7 @@ from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.data.filters import NO_VALUE, OWN, escaped, rfc3339, unescaped
 from dashboard.page import Page, ignored, open_page, refreshing
-from dashboard.parts import components, filter_bar, link_table, sentences, words
+from dashboard.parts import components, filter_bar, link_table, seen_before, sentences, words
 
 WAYS: Mapping[str, str] = {
     "version": "service_version", "model": "model", "agent": "agent", "service": "service",
@@ -39,7 +39,7 @@ def body(page: Page) -> None:
     asked: dict[str, str] | None = None
     sides = "A", "B"
     with components.part():
-        versions = components.all_versions(page)()
+        versions = seen_before.all_versions(page)()
         if versions.is_empty():
             components.nothing(page)
             return
@@ -50,7 +50,7 @@ def body(page: Page) -> None:
             way = components.switch(page, "by", "Compare", ways, clears=("a", "b"))
             if WAYS[way]:
                 asked, sides = _sides(page, WAYS[way], versions, newest)
-            elif components.kept_before(page)():
+            elif seen_before.kept_before(page)():
                 asked, sides = {}, (f"the {words.span(page.length)} before", "this range")
         taken = (asked or {}).items()
         ignored(*(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken))

@@ -12,7 +12,17 @@ from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.data.filters import escaped
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import change_list, components, filter_bar, headline, link_table, sentences, time_marks, words
+from dashboard.parts import (
+    change_list,
+    components,
+    filter_bar,
+    headline,
+    link_table,
+    seen_before,
+    sentences,
+    time_marks,
+    words,
+)
 
 ROWS = 6
 FRESH = ("new", "regressed")
@@ -78,7 +88,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         components.chart(picture, "calls", "Calls over time, none failed.")
         return
     asking = page.later("timeseries", **headline.series(page, now))
-    versions = components.versions(page)
+    versions = seen_before.versions(page)
     rows, step = components.over_time(page)
     totals = asking().pick("time", "error_rate", "rated", "previous_errors")
     past = totals.select("time", "previous_errors")
