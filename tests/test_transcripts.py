@@ -194,3 +194,23 @@ def test_a_worktree_is_of_its_repository(tmp_path: Path) -> None:
     (tmp_path / "w/src").mkdir(parents=True)
     (tmp_path / "w/.git").write_text(f"gitdir: {tmp_path}/main/.git/worktrees/w\n")
     assert repository_of(str(tmp_path / "w/src")) == tidy(str(tmp_path / "main"))
+
+
+def test_a_call_without_a_plausible_time_was_before_its_file_changed_last(tmp_path: Path) -> None:
+    records = [{**use(f"toolu_{place}"), "timestamp": when} for place, when in enumerate(("2099-01-01T00:00:00Z", ""))]
+    path = lines(tmp_path / "S.jsonl", *records)
+    sent, _ = read(path, "claude-code")
+    assert [(one["time"], one["attributes"]["time.exact"]) for one in sent] == [(path.stat().st_mtime_ns, False)] * 2
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"no database", b"\xff" * 5000, b'{"a":' * 5000, b"SQLite format 3\0" + b"\0" * 84]
+)
+@pytest.mark.parametrize("agent", sorted(AGENTS))
+def test_a_broken_file_costs_no_other(tmp_path: Path, agent: str, broken: bytes) -> None:
+    for store in AGENTS[agent].stores:
+        path = tmp_path / store.files[0].replace("**", "a").replace("*", "x")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(broken)
+    readings = Readings(find_in([AGENTS[agent]], tmp_path), Positions(None))
+    assert [one for found in readings.changed() for one in readings.calls(found)] == []

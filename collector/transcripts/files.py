@@ -29,6 +29,7 @@ LONGEST_LINE = 256 << 20  # of a line that is decoded; no agent writes such
 WHOLE_DOCUMENT = 512 << 20
 ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
+EMPTY = object()
 _decode = msgspec.json.Decoder().decode
 
 
@@ -70,13 +71,23 @@ def _lines(path: Path, start: int, unreadable: Callable[[], None]) -> Records:
         while line := file.readline(LONGEST_LINE):
             if not line.endswith(b"\n") and not (line.rstrip(b" \r\0").endswith(b"}") and _is_whole(line)):
                 return
-            if text := line.strip(b" \t\r\n\0"):
-                record = parsed(text)
-                if isinstance(record, dict):
-                    yield place, len(line), record
-                else:
-                    unreadable()
-            place += len(line)
+            size = len(line)
+            record = _value(line)
+            del line  # it may be large, and so may be what was read from it
+            if isinstance(record, dict):
+                yield place, size, record
+            elif record is not EMPTY:
+                unreadable()
+            place += size
+
+
+def _value(line: bytes) -> Any:
+    """The value of a line; EMPTY for one that holds nothing, such as what a crash leaves."""
+    try:
+        return _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        text = line.strip(b" \t\r\n\0")
+        return parsed(text) if text else EMPTY
 
 
 def _is_whole(line: bytes) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.recognise.identify import key64
-from collector.times import time_of
+from collector.times import EARLIEST_NS, HOUR, time_of
 from collector.transcripts.files import records
 from collector.transcripts.find import Found
 from collector.transcripts.join import Joined, Joiner, Told
@@ -88,6 +88,7 @@ class Readings:
         sent = 0
         try:
             for one in self._calls(found, count):
+                _mend_time(one, found.changed_ns)
                 if one["time"] < self.since_ns:
                     continue
                 key = key64(found.agent.id, one["operation"], *one["same"])
@@ -98,8 +99,7 @@ class Readings:
                 count.add(one)
                 sent += 1
                 yield one
-        except (OSError, ValueError, RecursionError, MemoryError) as error:
-            del error  # it may quote what it could not read
+        except Exception:  # a broken file, whatever it is, costs no other; the error may quote it, and is not told
             count.failed += 1
 
     def _calls(self, found: Found, count: Count) -> Iterator[dict[str, Any]]:
@@ -146,6 +146,13 @@ def _turns_in(found: Found, turns_of: Callable[[str], frozenset[str]]) -> frozen
         for _ in joiner.take(place, size, record):
             pass
     return frozenset(joiner.turns - {""})
+
+
+def _mend_time(sent: dict[str, Any], changed_ns: int) -> None:
+    """A call without a plausible time was made before its file was changed last."""
+    if not EARLIEST_NS <= sent["time"] <= changed_ns + HOUR:
+        sent["time"] = changed_ns
+        sent["attributes"]["time.exact"] = False
 
 
 def _ended_ns(found: Found) -> int:
