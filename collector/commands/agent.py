@@ -50,15 +50,8 @@ def _agent(settings: Settings, name: str, client: httpx.Client) -> Iterator[Chec
 
 def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Check]:
     sender = who(row)
-    if not row["tool_data"] and row["metrics"] is None:
-        said = f"{sender}: no calls, but {plural(row['unread'], 'record')} with {row['unread_by']} not read"
-        yield Check("warn", said, f"{NOT_READ}\n{lines}".rstrip())
-        return
     if not row["tool_data"]:
-        said = f"{sender}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
-        yield Check(
-            "warn", said, f"send its logs or traces too, if it has any: metrics do not contain calls\n{lines}".rstrip()
-        )
+        yield _no_calls(sender, row, lines)
         return
     where = {name: escaped(row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
@@ -68,18 +61,31 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     if row["unknown"]:
         said = f"{sender}: it leaves open how {row['unknown']:,} of its {plural(row['events'], 'call')} ended"
         yield Check("warn", said, row["remedies"].get("outcome", "no known setting turns this on"))
+    yield from _missing(sender, row)
+    yield from _untold(sender, row)
+
+
+def _no_calls(sender: str, row: Mapping[str, Any], lines: str) -> Check:
+    if row["metrics"] is None:
+        said = f"{sender}: no calls, but {plural(row['unread'], 'record')} with {row['unread_by']} not read"
+        return Check("warn", said, f"{NOT_READ}\n{lines}".rstrip())
+    said = f"{sender}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
+    remedy = f"send its logs or traces too, if it has any: metrics do not contain calls\n{lines}"
+    return Check("warn", said, remedy.rstrip())
+
+
+def _missing(sender: str, row: Mapping[str, Any]) -> Iterator[Check]:
+    """Facts of calls that the agent never reports, unless `_untold` says them, with their price."""
     missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
     if not row["reports_ok"]:
         missing["successes"] = "successful calls"
+    priced = [switch["setting"] for each in row["untold"] for switch in each["switches"]]
     for fact, words in missing.items():
         switch = row["remedies"].get(fact)
-        if switch and any(one["setting"] in switch for each in row["untold"] for one in each["switches"]):
-            continue  # said below, with its price
-        if switch:
-            yield Check("warn", f"{sender}: it does not report {words}", switch)
-        else:
+        if not switch:
             yield Check("ok", f"{sender}: it does not report {words}, and no known setting turns this on")
-    yield from _untold(sender, row)
+        elif not any(setting in switch for setting in priced):
+            yield Check("warn", f"{sender}: it does not report {words}", switch)
 
 
 def _untold(sender: str, row: Mapping[str, Any]) -> Iterator[Check]:
