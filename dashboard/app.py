@@ -51,6 +51,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 </script><style>
 [data-testid=stMainBlockContainer] {max-width: 1800px; position: relative}
 [data-testid=stApp] .st-key-search {position: absolute; top: 1.5rem; right: 5rem; width: auto; z-index: 999991}
+[data-testid=stApp] .st-key-quick [role=group] {flex-wrap: wrap}
 [data-testid=stMain] h1 {padding-right: 8rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] {position: relative; left: -0.5rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}

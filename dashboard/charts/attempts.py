@@ -65,7 +65,7 @@ def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Pictur
     return alt.layer(rule, whiskers, points, said)
 
 
-def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
+def limits(frame: pl.DataFrame, palette: Palette, chosen: int, *, small: bool = False) -> Picture:
     """Sessions that each limit would have stopped. `frame`: mistake_limit, fate (as below), sessions."""
     fates = {
         "recovered anyway": palette.outcome["ok"], "did not recover": palette.outcome["error"],
@@ -79,7 +79,7 @@ def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
         .encode(
             x=steps("mistake_limit", range(2, 11), "limit: stop after n in a row"),
             y=alt.Y("sum(sessions):Q", axis=value_axis(palette)),
-            color=colour("fate", colours),
+            color=colour("fate", colours, columns=2 if small else 0),
             opacity=alt.OpacityValue(0.45, condition=where(f"datum.mistake_limit == {chosen}", 1.0)),
             tooltip=[
                 Tooltip("mistake_limit:O"),

@@ -90,9 +90,8 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
     long = fates.unpivot(index="mistake_limit", variable_name="fate", value_name="sessions").with_columns(
         pl.col("mistake_limit").cast(pl.Int64)
     )
-    components.chart(
-        attempts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped."
-    )
+    picture = attempts.limits(long, page.palette, limit, small=page.small)
+    components.chart(picture, "limits", "Sessions that each limit would have stopped.")
     by = components.switch(page, "by", f"A limit of {limit} by", BY)
     each = page.ask("streaks/limits", by=by, limit=MOST, **asked).pick(by, *names)
     _stopped(page, each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0), by, limit)
