@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from statistics import median
@@ -27,6 +27,7 @@ from tests.reference import (
     expected_streaks,
     in_order,
     newest_by_service,
+    scope_key_of,
     session_of,
 )
 from tests.test_recordings import FOLDER, export
@@ -327,6 +328,20 @@ def test_costs(recorded: RunningCollector, events: list[Event], open_app: Callab
     assert money == sentences.not_told(told["money_not_told_by"])
 
 
+def of_streaks(events: list[Event], keys: tuple[str, ...]) -> dict[Any, list[int]]:
+    """For each value of the first mistake, how many calls the session made in each of its streaks."""
+    found: dict[Any, list[int]] = defaultdict(list)
+    by_id, ordered = {one["event_id"]: one for one in events}, in_order(events)
+    for streak in expected_streaks(events, "session", "mistake", 3):
+        first, last = by_id[streak["first_event_id"]], by_id[streak["last_event_id"]]
+        lane = [one for one in ordered if scope_key_of(one) == scope_key_of(first)]
+        end = lane.index(last)
+        if streak["state"] == "recovered":
+            end = next(n for n in range(end, len(lane)) if (lane[n]["operation"], lane[n]["outcome"]) == ("tool", "ok"))
+        found[tuple(first.get(key) for key in keys)].append(end + 1 - lane.index(first))
+    return found
+
+
 @pytest.mark.parametrize("by", ["model", "agent", "provider", "service_version"])
 def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozenset[str], by: str) -> None:
     """Mistakes in a hundred calls of tools, at the tools of each and at those of all, and what they cost."""
@@ -336,7 +351,7 @@ def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozen
         one for one in of(events, operation="tool") if one["outcome"] in ("ok", "error") and one["source"] not in silent
     ]  # fmt: skip
     every = Counter(one.get("tool") for one in rated)
-    chains, costs = expected_chains(events), expected_costs(events, by) if len(keys) == 1 else {}
+    chains, streaks = expected_chains(events), of_streaks(events, keys)
     told = {tuple(row[key] for key in keys): row for row in rows}
     assert told.keys() == {tuple(one.get(key) for key in keys) for one in rated}
     for key, row in told.items():
@@ -359,8 +374,7 @@ def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozen
         assert (row["errors"], row["lasting"], row["not_known_yet"]) == (
             len(fates), fates.count(False), fates.count(None),
         )  # fmt: skip
-        if len(keys) == 1 and key[0] in costs:
-            assert row["streaks"] == costs[key[0]]["streaks"]
+        assert (row["streaks"], row["lost_calls"] or 0) == (len(streaks[key]), sum(streaks[key]))
     order = [(row["calls"] < 20, -row["per_100"]) for row in rows]
     assert order == sorted(order)
 

@@ -112,7 +112,7 @@ def _listed(page: Page, rows: pl.DataFrame, named: list[str], way: str, *, equal
         "not_known_yet": link_table.number("not known yet"),
         "streaks": link_table.number("streaks"),
         "lost_calls": link_table.number("calls lost", "Calls from a mistake to the success that ended its streak."),
-        "lost_output_tokens": link_table.number("tokens lost", "Tokens that these calls and their requests wrote."),
+        "lost_output_tokens": link_table.number("tokens lost", "Tokens that were written meanwhile."),
         "lost_cost_usd": link_table.text("cost", 12, form=words.dollars),
     }  # fmt: skip
 

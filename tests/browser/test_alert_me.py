@@ -25,10 +25,11 @@ def test_two_clicks_lead_from_a_group_to_a_firing_alert(browser: Browser, tmp_pa
     running = RunningCollector(tmp_path, {"RULES": str(rules)}).start()
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
     group = running.kept_up().get("/api/v1/groups", **{"from": "-7d"}, sort="-events", limit=1)["rows"][0]
+    title = f"{group['error_class']} in {group['tool']}"
     dashboard = Dashboard(running)
     tab = Tab(browser.new_context(viewport={"width": width, "height": 900}), dashboard.url)
     page = tab.page
-    tab.open(f"{dashboard.url}/group?fingerprint={group['fingerprint']}&from=-7d", "Group")
+    tab.open(f"{dashboard.url}/group?fingerprint={group['fingerprint']}&from=-7d", title)
     page.get_by_role("button", name="Alert me").click()
     expect(page.get_by_text("It would ")).to_be_visible()
     assert "alert=me" in page.url
@@ -36,7 +37,7 @@ def test_two_clicks_lead_from_a_group_to_a_firing_alert(browser: Browser, tmp_pa
     tab.check()
     page.get_by_text("a day", exact=True).click()
     page.wait_for_timeout(500)
-    tab.wait("Group")
+    tab.wait(title)
     page.get_by_label("More than this many errors").fill("0")
     page.get_by_label("More than this many errors").press("Enter")
     expect(page.get_by_text("would have fired")).to_be_visible()
