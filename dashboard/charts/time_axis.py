@@ -11,6 +11,7 @@ Span = tuple[datetime, datetime]
 FOLDS = 0.3  # of the axis that all folded pauses take at most
 FOLD = 0.03  # that one takes
 LONG = 0.2  # of all shorter time on the axis; what is longer is folded
+LABEL = 0.8  # of the distance between ticks that the text of one takes, to its right
 LEAST = timedelta(seconds=1)  # that is folded
 STEPS = (
     *(milliseconds / 1000 for milliseconds in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
@@ -52,7 +53,7 @@ class Axis:
             *(time for span in open_spans for time in _round(span, step)),
         ):
             place = self.at(time)
-            if all(abs(place - other) >= 0.8 / most for other, _ in chosen):
+            if place <= 1 - LABEL / most and all(abs(place - other) >= LABEL / most for other, _ in chosen):
                 chosen.append((place, time))
         return [(place, _label(time.astimezone(zone), step, days=days)) for place, time in sorted(chosen)]
 

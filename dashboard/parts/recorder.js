@@ -95,7 +95,7 @@ function board({ lanes, marks, joins, brackets, folds, ticks, cursor, label }) {
     tracks[one.lane].append(shape)
   }
   const axis = track(board, { kind: "axis", label: "", note: "", depth: 0, levels: 1 })
-  axis.append(...ticks.map(tick => placed(made("span", `tick ${tick.at > 0.9 ? "late" : ""}`, tick.label), { from: tick.at })))
+  axis.append(...ticks.map(tick => placed(made("span", "tick", tick.label), { from: tick.at })))
   board.append(behind(folds, cursor))
   picture(board, label)
   return board
