@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from collector.cli_options import Filters, Start, settings_from
+from collector.cli_options import Filters, Start, sanitiser_from, settings_from
 from collector.errors import Mistaken
 from collector.visible import say
 
@@ -84,6 +84,16 @@ def report(
     from collector.commands.report import report
 
     for line in report(what, since_ns(since, time.time_ns()), settings_from()):
+        say(line)
+    return 0
+
+
+def show_call(call: Annotated[str, Parameter(help="The id of a call or of an event.")]) -> int:
+    """Show one call, with a masked excerpt of the transcript around it, read from your own file."""
+    from collector.commands.show import show
+
+    settings = settings_from()
+    for line in show(call, settings, sanitiser_from(settings)):
         say(line)
     return 0
 

@@ -200,7 +200,7 @@ def test_a_call_without_a_plausible_time_was_before_its_file_changed_last(tmp_pa
     records = [{**use(f"toolu_{place}"), "timestamp": when} for place, when in enumerate(("2099-01-01T00:00:00Z", ""))]
     path = lines(tmp_path / "S.jsonl", *records)
     sent, _ = read(path, "claude-code")
-    assert [(one["time"], one["attributes"]["time.exact"]) for one in sent] == [(path.stat().st_mtime_ns, False)] * 2
+    assert [(one["time"], one["more"]["time.exact"]) for one in sent] == [(path.stat().st_mtime_ns, False)] * 2
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Told(msgspec.Struct):
     shape: list[str] | None = None
     params: Any = None
     params_digest: str | None = None
-    attributes: dict[str, str | int | float | bool] | None = None
+    more: dict[str, str | int | float | bool] | None = None  # attributes; under that name they would be fields of it
 
 
 OF_COLUMNS = tuple(name for name in Told.__struct_fields__ if name in COLUMNS)
@@ -73,6 +73,8 @@ def report_of(record: Record, known: Collection[str]) -> Report | None:
     report["_rank"] = Rank.TRANSCRIPT
     report["_strength"] = max(0, min(told.strength, STRENGTHS[told.outcome]))
     report["_keys"] = [("transcript", told.agent_id, told.operation, one) for one in told.same[:4]]
+    if told.more:
+        report["attributes"] = told.more
     if told.session is not None:
         report["session_source"] = "record"
     if told.params_digest is not None:

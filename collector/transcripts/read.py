@@ -152,7 +152,7 @@ def _mend_time(sent: dict[str, Any], changed_ns: int) -> None:
     """A call without a plausible time was made before its file was changed last."""
     if not EARLIEST_NS <= sent["time"] <= changed_ns + HOUR:
         sent["time"] = changed_ns
-        sent["attributes"]["time.exact"] = False
+        sent["more"]["time.exact"] = False
 
 
 def _ended_ns(found: Found) -> int:

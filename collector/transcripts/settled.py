@@ -101,7 +101,7 @@ def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str,
     else:
         sent["same"] = [f"{one.context.get('session', '')} {one.place} {one.began_ns} {digest(params)}"]
     _failure(agent, report, sent, attributes)
-    sent["attributes"] = attributes
+    sent["more"] = attributes
     return sent
 
 
