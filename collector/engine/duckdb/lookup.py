@@ -110,13 +110,12 @@ ORPHANS = """
 
 
 class Lookup:
-    """What `correlate` and `twins` ask of the store."""
+    """What correlation asks of the store, as `correlate.lookup.Lookup` says it."""
 
     def __init__(self, store: Reader) -> None:
         self._rows = store.rows
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
-        """The request identities among these that are stored."""
         found = self._rows(
             "select identity from requests where identity in (select unnest($ids::uuid[]))",
             {"ids": [str(uuid.UUID(bytes=identity)) for identity in identities]},
@@ -124,7 +123,6 @@ class Lookup:
         return {row["identity"].bytes for row in found}
 
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
-        """The event of each of these keys that has one; for merged events, the one that is left."""
         found = self._rows(
             "select k.key, coalesce(r.event_id, k.event_id) as event_id from keys k left join redirects r"
             " on r.old_id = k.event_id where k.key in (select unnest($keys::ubigint[]))",
@@ -135,19 +133,14 @@ class Lookup:
     def ended_between(
         self, since_ns: int, until_ns: int, call_ids: Sequence[str], event_ids: Sequence[int]
     ) -> list[Row]:
-        """The events that ended in this time and have one of these call ids, or one of these ids themselves: event_id,
-        operation, source, service, session, call_id, time_ns.
-        """
         asked = {"since": since_ns, "until": until_ns, "calls": list(call_ids), "ids": list(event_ids)}
         return self._rows(ENDED_BETWEEN, asked)
 
     def keys_kept_since(self) -> int:
-        """Since when all keys are kept, if there were too many for a day; else 0."""
         [kept] = self._rows("select count(*) as n, min(received_ns) as ns from keys")
         return kept["ns"] if kept["n"] > FULL * MOST_IDENTITIES else 0
 
     def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
-        """The session of each of these traces that has one."""
         found = self._rows(
             "select trace_id, min((named_ns, session)) as named from trace_session"
             " where trace_id in (select unnest($t::varchar[])) group by trace_id",
@@ -156,11 +149,9 @@ class Lookup:
         return {row["trace_id"]: row["named"] for row in found}
 
     def has_conversations(self) -> bool:
-        """Whether any request was stored that retells another's calls."""
         return bool(self._rows("select 1 from conversations limit 1"))
 
     def traces_retelling(self, keys: Sequence[int]) -> dict[int, str]:
-        """A trace that tells each of these keys of conversations, of those that are stored."""
         found = self._rows(
             "select key, min(trace_id) as trace_id from conversation_keys"
             " where key in (select unnest($keys::ubigint[])) group by key",
@@ -169,34 +160,28 @@ class Lookup:
         return {row["key"]: row["trace_id"] for row in found}
 
     def retelling_alike(self, since_ns: int) -> list[list[str]]:
-        """Traces that share a key of a conversation that was stored since this time."""
         return [row["traces"] for row in self._rows(RETELLING, {"since": since_ns})]
 
     def conversations_of(self, traces: Sequence[str]) -> dict[str, Named]:
-        """The name of the conversation of each of these traces that is of one."""
         of_traces = f"{CONVERSATIONS} where trace_id in (select unnest($t::varchar[])) group by trace_id"
         return {row["trace_id"]: row["named"] for row in self._rows(of_traces, {"t": list(traces)})}
 
     def in_conversations(self, sessions: Sequence[str]) -> dict[str, Named]:
-        """All traces of the conversations with these names, each with the whole name."""
         once = "trace_id in (select trace_id from conversations where session in (select unnest($s::varchar[])))"
         found = self._rows(f"{CONVERSATIONS} where {once} group by trace_id", {"s": list(sessions)})
         wanted = set(sessions)
         return {row["trace_id"]: row["named"] for row in found if row["named"][1] in wanted}
 
     def strayed(self, since_ns: int) -> set[str]:
-        """The traces with events, received since this time, that are not in the session of their conversation."""
         return {row["trace_id"] for row in self._rows(STRAYED, {"since": since_ns})}
 
     def newest_ns(self) -> int:
-        """When the newest event or key was received; 0 if there is none."""
         [newest] = self._rows(
             "select greatest((select max(received_ns) from events), (select max(received_ns) from keys)) as ns"
         )
         return newest["ns"] or 0
 
     def sharing(self, since_ns: int) -> dict[int, list[int]]:
-        """The events that share a key that was stored since this time, each with these keys."""
         found: dict[int, list[int]] = {}
         for row in self._rows(SHARING, {"since": since_ns}):
             for event_id in row["event_ids"]:
@@ -204,60 +189,46 @@ class Lookup:
         return found
 
     def nested(self, since_ns: int) -> set[int]:
-        """The events whose span is below that of another call, of those of which one was received since this time."""
         return {row["event_id"] for row in self._rows(NESTED, {"since": since_ns, "day": DAY})}
 
     def newest_below(self, most: int) -> list[tuple[int, Report]]:
-        """Up to `most` spans of calls and requests of the newest minutes that are below another span."""
         asked = {"since": self.newest_ns() - 10 * MINUTE, "most": most}
         return [(row["event_id"], as_report(row)) for row in self._rows(NEWEST_BELOW, asked)]
 
     def misplaced(self, since_ns: int) -> dict[str, Named]:
-        """The sessions of those traces whose events or reports received since this time have none, or another one."""
         return {row["trace_id"]: row["named"] for row in self._rows(MISPLACED, {"since": since_ns})}
 
     def known_senders(self, table: str) -> dict[Sender, int]:
-        """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""
         return {(row["source"], row["service"]): row["last_ns"] for row in self._rows(f"from {table}")}
 
     def known_switches(self) -> dict[Switch, int]:
-        """Settings of agents that showed in their records, and when each was last noted."""
         return {(row["source"], row["service"], row["name"]): row["last_ns"] for row in self._rows("from switches")}
 
     def known_unread(self) -> set[Unread]:
-        """Senders of records that no table takes although they speak a convention."""
         return {(row["source"], row["service"], row["scope"], row["sign"]) for row in self._rows("from unread")}
 
     def orphans(self, most: int) -> set[str]:
-        """Up to `most` traces of the newest day whose events or reports have a guessed session."""
         asked = {"since": self.newest_ns() - DAY, "guessed": list(GUESSED), "most": most}
         return {row["trace_id"] for row in self._rows(f"select distinct trace_id from ({ORPHANS}) limit $most", asked)}
 
     def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]:
-        """Events and reports of these traces, not older than a day, whose session is a guess."""
         asked = {"traces": list(traces), "since": now_ns - DAY, "guessed": list(GUESSED)}
         of_traces = f"select event_id from ({ORPHANS}) where trace_id in (select unnest($traces::varchar[]))"
         return {row["event_id"] for row in self._rows(of_traces, asked)}
 
     def waiting(self, most: int) -> list[tuple[int, int]]:
-        """Up to `most` keys of calls that have not been reported, each with an event that refers to it."""
         return [(row["key"], row["event_id"]) for row in self._rows(f"{WAITING} limit $most", {"most": most})]
 
     def awaiting(self, keys: Sequence[int]) -> set[int]:
-        """Events that refer to a call by one of these keys."""
         found = self._rows(f"{WAITING} where w.key in (select unnest($keys::ubigint[]))", {"keys": list(keys)})
         return {row["event_id"] for row in found}
 
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]:
-        """The event of each unit that may be a twin of reports with these identities and times, or that is in one event
-        with any of `units`.
-        """
         low, high = ([span[side] for span in spans.values()] for side in (0, 1))
         asked = {"identities": list(spans), "low": low, "high": high, "units": list(units)}
         return {row["unit"]: row["event_id"] for row in self._rows(TWINS_NEAR, asked)}
 
     def reports_of(self, event_ids: Sequence[int], now_ns: int) -> dict[int, list[Report]]:
-        """The reports from which each of these events was folded; those received just before `now_ns` cost least."""
         found: dict[int, list[Report]] = {}
         for row in self._rows(REPORTS_OF, {"ids": list(event_ids)}):
             found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))

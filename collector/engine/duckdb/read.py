@@ -17,6 +17,7 @@ from nanoarrow.ipc import StreamWriter
 
 from collector.engine.duckdb.connection import Connection, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
+from collector.engine.duckdb.schema import POSITION
 from collector.engine.whole_hours import Edge, WholeHours
 from collector.errors import CalledOff, QueryTimeout, QueryTooLarge
 
@@ -145,6 +146,31 @@ class Reader:
         ):
             # A relation exports its stream as a capsule; a cursor would need pyarrow.
             writer.write_stream(cursor.query(sql, params=given))
+
+    def behind(self) -> int:
+        """The number of sessions that changed since `keep_up` last updated them."""
+        counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
+        return int(counted[0]["n"])
+
+    def is_empty(self) -> bool:
+        """Whether no request was ever stored."""
+        return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
+
+    def position(self) -> int:
+        """The position in the journal of the last batch that is stored."""
+        asked = "select value from meta where name = $name"
+        return int(self.rows(asked, {"name": POSITION})[0]["value"])
+
+    def accounting(self) -> dict[str, int]:
+        """The number of records ever accepted, and how many were stored, duplicate, or dropped by reason."""
+        return {
+            row["reason"]: int(row["records"])
+            for row in self.rows("select reason, sum(records) as records from accounting group by reason")
+        }
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
 
     @contextmanager
     def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -28,7 +28,7 @@ from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
 from collector.engine.duckdb.read import Reader, bound
 from collector.engine.duckdb.retention import FULL, ROOM, Space, drop, oldest_hours
-from collector.engine.duckdb.schema import POSITION, add_column, make_tables
+from collector.engine.duckdb.schema import add_column, make_tables
 from collector.engine.duckdb.write import put
 from collector.errors import CalledOff, Unavailable
 from collector.times import DAY
@@ -184,10 +184,6 @@ class Store(Reader):
         """Whether there was a checkpoint since the last call."""
         return self._connection.log_shrank()
 
-    def count(self, table: str) -> int:
-        """How many rows a table has."""
-        return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
-
     def rewrite_file(self) -> bool:
         """If rows were rewritten, recomputes the derived tables, which repeat their texts, and replaces the file by a
         new copy, so that no old contents are left. Does nothing and returns False while a backup is made.
@@ -312,34 +308,13 @@ class Store(Reader):
             forget(cursor)
         self._changed()
 
-    def behind(self) -> int:
-        """The number of sessions that changed since `keep_up` last updated them."""
-        counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
-        return int(counted[0]["n"])
-
     def lookup(self) -> Lookup:
         """What correlation may look up."""
         return Lookup(self)
 
-    def is_empty(self) -> bool:
-        """Whether no request was ever stored."""
-        return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
-
-    def position(self) -> int:
-        """The position in the journal of the last batch that is stored."""
-        asked = "select value from meta where name = $name"
-        return int(self.rows(asked, {"name": POSITION})[0]["value"])
-
     def check_file(self) -> None:
         """Raises Unavailable if the file is no longer the one that was opened."""
         self._connection.check_file()
-
-    def accounting(self) -> dict[str, int]:
-        """The number of records ever accepted, and how many were stored, duplicate, or dropped by reason."""
-        return {
-            row["reason"]: int(row["records"])
-            for row in self.rows("select reason, sum(records) as records from accounting group by reason")
-        }
 
     def prune(self, now_ns: int, retention_ns: int, folder: Path | None = None) -> int:
         """Removes what is older than the retention, and identities older than a day. Returns the number of events
