@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -53,7 +52,10 @@ def main() -> None:
     open_streams()
     os.umask(0o077)  # whatever a command writes has what agents did in it, and is for this user alone
     without_proxy(os.environ)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as after Ctrl-C, no part of a file is left behind
+    for number in (
+        signal.SIGTERM,
+        getattr(signal, "SIGHUP", signal.SIGTERM),
+    ):  # as after Ctrl-C, no part of a file is left behind
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
     try:
@@ -79,6 +81,8 @@ def _end(number: int, _: object) -> None:
 
 def _check_address_space() -> None:
     """Raises OSError where the collector could not start: libraries would end it without a word."""
+    import resource  # which Windows does not have
+
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if allowed != resource.RLIM_INFINITY and allowed < ADDRESS_SPACE:
         raise OSError(
@@ -88,7 +92,13 @@ def _check_address_space() -> None:
 
 
 @app.command
-def up() -> int:
+def up(
+    *,
+    watch: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also import what agents keep here and follow it."),
+    ] = False,
+) -> int:
     """Start the collector and the dashboard; Ctrl-C ends both.
 
     Settings, such as MISSTEP_HTTP, MISSTEP_DASHBOARD and MISSTEP_STORE, are
@@ -96,7 +106,7 @@ def up() -> int:
     """
     from collector.commands.up import up
 
-    return up(settings_from())
+    return up(settings_from(), watch=watch)
 
 
 @app.command

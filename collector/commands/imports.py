@@ -197,7 +197,7 @@ def _show(readings: Readings, agents: dict[str, Agent]) -> None:
     """One line for each agent."""
     say(TITLE)
     for name, count in sorted(readings.counts.items(), key=lambda item: -item[1].calls):
-        say(f"  {agents[name].title:<18} {_line(count, agents[name].keeps_days)}")
+        say(f"  {agents[name].title:<24} {_line(count, agents[name].keeps_days)}")
 
 
 def _line(count: Count, keeps_days: int) -> str:

@@ -24,8 +24,9 @@ LOOK_EVERY_S = 0.2
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # both processes are on this machine
 
 
-def up(settings: Settings) -> int:
-    """Runs both until a signal or the end of one of them. Returns 0 after a signal, else 1.
+def up(settings: Settings, *, watch: bool = False) -> int:
+    """Runs both until a signal or the end of one of them, and with `watch` the import of new calls of agents on this
+    machine. Returns 0 after a signal, else 1.
 
     Raises SettingsError if others could open the dashboard without signing in, OSError if nobody could sign in.
     """
@@ -44,9 +45,12 @@ def up(settings: Settings) -> int:
     collector = subprocess.Popen([*launch.PYTHON, "collector", "collector"])
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
     processes = {"collector": collector, "dashboard": dashboard}
+    beside: list[subprocess.Popen[bytes]] = []
     try:
         if _started(processes, (f"{collector_url}/readyz", f"{place.url}/_stcore/health"), stop):
             say(greeting(settings))
+            if watch:
+                beside.append(subprocess.Popen([*launch.PYTHON, "collector", "import", "--watch", "--yes"]))
         while not stop.wait(LOOK_EVERY_S):
             for name, process in processes.items():
                 if process.poll() is not None:
@@ -54,7 +58,7 @@ def up(settings: Settings) -> int:
                     return 1
         return 0
     finally:
-        end(tuple(reversed(processes.values())))
+        end((*beside, *reversed(processes.values())))
 
 
 def environment(settings: Settings, url: str, token: str) -> dict[str, str]:
