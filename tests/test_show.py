@@ -13,7 +13,7 @@ def test_a_call_is_shown_with_what_stood_around_it(collector: RunningCollector, 
     ann = home(tmp_path / "ann", range(1, 2))
     [file] = ann.rglob("*.jsonl")
     secret = "sk-" + "ant-api03-" + "Zk3" * 31 + "-AAAAAAAA"
-    file.write_text(file.read_text().replace("12 passed", f"12 passed with {secret}"))
+    file.write_text(file.read_text().replace("pytest: command not found", f"pytest: command not found {secret}"))
 
     def asked(*arguments: object) -> subprocess.CompletedProcess[str]:
         to = {"COLLECTOR_URL": collector.url}
@@ -27,7 +27,9 @@ def test_a_call_is_shown_with_what_stood_around_it(collector: RunningCollector, 
     assert "error_class  CommandNotFoundError" in done.stdout
     [it] = [line for line in done.stdout.splitlines() if line.startswith("→ ")]
     assert "toolu_010" in it
-    assert "12 passed" in done.stdout
+    after = done.stdout.partition(it)[2]
+    assert "pytest: command not found" in after
+    assert "uv run pytest" in after
     assert secret not in done.stdout
     file.unlink()
     assert "is not there any more" in asked("show", "toolu_010").stdout
