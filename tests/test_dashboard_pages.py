@@ -302,7 +302,7 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
     collector: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
     start = datetime.now(UTC) - timedelta(hours=1)
-    many, late = 2_400, 2_000
+    many, late = 700, 500
     calls = [
         {"tool": "t", "outcome": "ok", "session": "s", "time": (start + timedelta(seconds=n)).isoformat()}
         for n in range(many)
