@@ -116,6 +116,10 @@ function links(box) {
 function moved(box, event) {
   event.stopPropagation()
   if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") event.preventDefault()
+  if (event.key === "Escape") { // which a search field would take to empty itself
+    event.preventDefault()
+    box.dialog.close()
+  }
   const all = [...links(box)]
   const at = all.indexOf(document.activeElement)
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
