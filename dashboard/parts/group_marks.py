@@ -87,9 +87,7 @@ def _ignore(fingerprint: str, change: Change) -> None:
 def told(group: dict[str, Any], now: datetime) -> str:
     """What was decided, and what has happened since, as a sentence; empty if nothing was decided."""
     if group.get("resolved"):
-        version = words.joined(
-            [word for word in (group.get("resolved_service"), group.get("resolved_version")) if word]
-        )
+        version = " ".join(filter(None, (group.get("resolved_service"), group.get("resolved_version"))))
         where = f" in {words.plain(version, 80)}" if group.get("resolved_version") else ""
         since = "in that version or a later one" if where else "since"
         seen = "not seen" if group.get("state") == "resolved" else "seen again"

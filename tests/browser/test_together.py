@@ -47,6 +47,8 @@ def asked(tab: Tab) -> dict[str, str]:
 def test_a_session_is_found_by_its_beginning_with_the_keyboard_alone(small: Dashboard, tab: Tab) -> None:
     page = tab.page
     tab.open(f"{small.url}/errors?from=-7d", "Errors")
+    opener = page.get_by_role("button", name="Search", exact=True)
+    expect(opener).to_be_visible()
     page.keyboard.press("/")
     box = page.get_by_role("searchbox")
     expect(box).to_be_focused()
@@ -64,6 +66,7 @@ def test_a_session_is_found_by_its_beginning_with_the_keyboard_alone(small: Dash
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.go_back()
     tab.wait("Errors")
+    expect(opener).to_be_visible()
     page.keyboard.press("Control+k")
     expect(box).to_be_focused()
     page.keyboard.press("Escape")
@@ -94,10 +97,13 @@ def test_a_group_is_resolved_in_a_version_and_comes_back_with_a_later_one(browse
     group = next(row["fingerprint"] for row in rows if row["tool"] == "apply_diff")
     page, place = tab.page, f"/api/v1/groups/{group}"
     page.goto(f"{small.url}/group?fingerprint={group}")
+    expect(page.get_by_role("heading", name="Samples")).to_be_visible(timeout=60_000)
     page.get_by_role("button", name="Resolve in").click()
     version = page.get_by_role("combobox", name="The version that mends it")
     version.fill("1.8.0")
+    expect(page.get_by_role("option", name="1.8.0")).to_be_visible()
     version.press("Enter")
+    expect(page.get_by_role("option")).to_have_count(0)
     page.get_by_test_id("stPopoverBody").get_by_role("button", name="Resolve").click()
     expect(page.get_by_text("Resolved in coder 1.8.0")).to_be_visible()
     assert small.collector.get(place)["state"] == "resolved"
