@@ -239,8 +239,8 @@ def demo(
     *,
     to: To = None,
     sessions: Annotated[
-        int, Parameter(help="Number of agent sessions, spread over the last 24 hours.", validator=Number(gte=1))
-    ] = 60,
+        int, Parameter(help="Number of agent sessions, spread over the last seven days.", validator=Number(gte=1))
+    ] = 120,
     seed: Annotated[
         int | None,
         Parameter(help="The same number generates the same traffic; default: from the clock, or 0 with --bulk."),
@@ -255,7 +255,7 @@ def demo(
     ] = 0,
     store: Annotated[str | None, Parameter(help=f"Only for --bulk. {STORE}")] = None,
 ) -> int:
-    """Send a day of realistic traffic from a few agents, through the OpenTelemetry SDK."""
+    """Send a week of realistic traffic from a few agents, through the OpenTelemetry SDK."""
     settings = settings_from(collector_url=to, store=store)
     if bulk > 0:
         from collector.commands.bulk import bulk as fill

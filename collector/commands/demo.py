@@ -1,4 +1,5 @@
-"""`misstep demo`: a day of traffic from a few agents, sent with the OpenTelemetry SDK as by an instrumented agent.
+"""`misstep demo`: a week of traffic from a few agents, sent with the OpenTelemetry SDK as by an instrumented agent. On its
+last day, a release makes things worse.
 
 Spans follow the GenAI conventions (`invoke_agent`, `chat`, `execute_tool`); Roo Code's entries are log records. All
 random choices come from one seed and all times from one `now`, so that the same two give the same traffic.
@@ -34,6 +35,8 @@ from collector.settings import without_user
 from collector.times import DAY, SECOND
 
 MOST_ATTEMPTS = 6
+EARLIER_DAYS = 6
+EARLIER = 0.45  # of the sessions, the share of the days before the last one
 
 
 class _Ids(IdGenerator):
@@ -131,7 +134,7 @@ class Totals:
 
 
 def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: int | None = None) -> str:
-    """Sends `sessions` sessions of the last 24 hours to the collector at `url`; returns a sentence about them.
+    """Sends `sessions` sessions of the last seven days to the collector at `url`; returns a sentence about them.
 
     Raises OSError if no collector answers there, or if it does not accept everything.
     """
@@ -148,8 +151,7 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
     counted = Totals()
     with progress("demo", sessions) as advance:
         for _ in range(sessions):
-            moment = random.random() ** 0.7  # busier towards now
-            start_ns = now_ns - DAY + int(moment * (DAY - 1800 * SECOND))
+            moment, start_ns = _began(random, now_ns)
             agent = random.choices(AGENTS, [each.share for each in AGENTS])[0].at(moment)
             _Session(agent, exporters.tracer(agent.service, agent.version), random, start_ns, counted).play()
             counted.sessions += 1
@@ -159,6 +161,14 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
     exporters.close()
     sent = f"{plural(counted.sessions, 'session')}, {plural(counted.calls, 'tool call')}"
     return f"{sent}, {counted.errors:,} of them failed; the same again with --seed {seed}"
+
+
+def _began(random: Random, now_ns: int) -> tuple[float, int]:
+    """When a session began, as a share of the last day, below 0 for earlier ones, and in nanoseconds."""
+    if random.random() < EARLIER:
+        return -1.0, now_ns - DAY - int(random.random() * EARLIER_DAYS * DAY)
+    moment = random.random() ** 0.7  # busier towards now
+    return moment, now_ns - DAY + int(moment * (DAY - 1800 * SECOND))
 
 
 @dataclass(slots=True)

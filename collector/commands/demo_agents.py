@@ -40,7 +40,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One service. From `deployed` on (a share of the day), `later` replaces the fields that it names."""
+    """One service. From `deployed` on (a share of the last day), `later` replaces the fields that it names."""
 
     service: str
     version: str
@@ -55,7 +55,7 @@ class Agent:
     later: Mapping[str, Any] | None = None
 
     def at(self, moment: float) -> Agent:
-        """The agent at a moment of the day, from 0 to 1."""
+        """The agent at a moment of the last day, from 0 to 1; below 0, before it."""
         return replace(self, **self.later) if self.later and moment >= self.deployed else self
 
 
