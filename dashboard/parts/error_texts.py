@@ -119,5 +119,5 @@ def parameters(page: Page) -> None:
 
 def _suggestion(parameter: str, error_class: str) -> str:
     if error_class == MISSING:
-        return f"list {parameter} under required, and give an example with it; or give it a default"
-    return f"say the type and form of {parameter} in its description, with an example; or use enum or pattern"
+        return f"make {parameter} required, with an example"
+    return f"say type and form of {parameter}, with an example"

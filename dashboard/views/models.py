@@ -44,7 +44,7 @@ def body(page: Page) -> None:
             components.nothing(page, "calls of tools")
             return
         rows = _read(rows, named, equal=equal)
-        _leaders(rows, way)
+        _leaders(rows, way, equal=equal)
         _drawn(page, rows, way, equal=equal)
         if equal:
             components.quiet(EQUAL)
@@ -73,7 +73,7 @@ def _read(rows: pl.DataFrame, named: list[str], *, equal: bool) -> pl.DataFrame:
     )
 
 
-def _leaders(rows: pl.DataFrame, way: str) -> None:
+def _leaders(rows: pl.DataFrame, way: str, *, equal: bool) -> None:
     """One sentence: who makes most mistakes and who fewest, and whether that is clear."""
     sure = rows.filter(~pl.col("few"))
     if sure.height < 2:
@@ -84,7 +84,8 @@ def _leaders(rows: pl.DataFrame, way: str) -> None:
     doubt = "" if clear else " Their intervals overlap: the difference is not clear."
     first, last = (f"{row['said']} of {words.plural(row['calls'], 'call')}" for row in (most, least))
     named = [f"**{words.plain(row['name'], 60)}**" for row in (most, least)]
-    st.markdown(f"{named[0]} makes most mistakes, in {first}; {named[1]} fewest, in {last}.{doubt}")
+    how = "At equal tools, " if equal else ""
+    st.markdown(f"{how}{named[0]} makes most mistakes, in {first}; {named[1]} fewest, in {last}.{doubt}")
 
 
 def _drawn(page: Page, rows: pl.DataFrame, way: str, *, equal: bool) -> None:
@@ -122,7 +123,7 @@ def _listed(page: Page, rows: pl.DataFrame, named: list[str], way: str, *, equal
 
     link_table.table(
         page, rows, columns, caption="Mistakes, the worst first; each row opens Compare beside the one with fewest.",
-        to=to, wide=("between", "lost_output_tokens", "lost_calls"),
+        to=to, wide=("between", "lost_output_tokens", "lost_calls", "lost_cost_usd"),
     )  # fmt: skip
 
 
