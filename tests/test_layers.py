@@ -37,7 +37,7 @@ LAYERS = (
     ("journal",),
     ("query",),
     ("measures",),
-    ("alerts",),
+    ("alerts", "gate"),
     ("api",),
     ("forward",),
     ("receive",),

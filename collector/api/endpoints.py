@@ -35,6 +35,7 @@ from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
 from collector.query.texts import texts, wordings
 from collector.query.wrong_parameters import wrong_parameters
+from collector.query.trials import trials
 
 Options = Mapping[str, Any]
 EVER = "1970-01-01"
@@ -86,6 +87,11 @@ ENDPOINTS = (
         lambda s, o: compare(
             s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
             limit=o["limit"]),
+    ),
+    Endpoint(
+        "/trials", "Trials of evaluations: each session with its task, its success, and its part of each measure",
+        (take.OF_TRIALS, take.TASK, take.SUCCEEDED, take.ALL),
+        lambda s, o: trials(s, o["measure"], o["task"], o["success"], o["limit"]), since="-30d",
     ),
     Endpoint(
         "/ranking", "Models, versions, agents or providers by their mistakes in a hundred calls, also at equal tools",

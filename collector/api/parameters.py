@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from collector.columns import EVENT_COLUMNS
-from collector.query import changes, groups, lessons, sessions
+from collector.query import changes, groups, lessons, sessions, trials
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import BY_NAME, BadParameter, Selection, duration_ns, select, whole_number
@@ -107,6 +107,14 @@ LIMIT = Parameter("limit", "number", f"most rows to return, 1 to {MOST_ROWS}", "
 MANY = Parameter("limit", "number", LIMIT.text, "1000", 1000)
 ALL = Parameter("limit", "number", LIMIT.text, "10000", MOST_ROWS)
 MEASURE = Parameter("measure", "words", "what is compared", "error_rate,p95_ms", ("error_rate",), tuple(COMPARED))
+OF_TRIALS = Parameter(
+    "measure", "words", "what is counted of each trial", "mistake_rate", ("mistake_rate",), trials.MEASURES
+)
+TASK = Parameter("task", "text", "the dimension or attribute with the task; by default task, task.id, …", "task", "")
+SUCCEEDED = Parameter(
+    "success", "text", "the attribute that says whether the task succeeded; by default task.success, reward, …",
+    "task.success", "",
+)  # fmt: skip
 COMPARED_DIMENSION = Parameter(
     "dimension", "choice", "compare two of its values; without it, this period with the one before", "service_version",
     dimensions=True,

@@ -133,7 +133,7 @@ def compare(
     """Each measure of a and b with their difference and a verdict, clear ones first, the largest difference first."""
     sides = sides_of(selection, dimension, a, b)
     names = tuple(measures) or ("error_rate",)
-    parts = list(_together(names))
+    parts = list(together(names))
     asked = [_statement(part, sides, by) for part in parts]
     if any(COMPARED[name].beside_all for name in names):
         asked.append(_statement(["error_rate"], sides, ()))
@@ -153,7 +153,7 @@ def _clarity(row: Row) -> tuple[int, float]:
     return max(3, VERDICTS.index(row["verdict"])), -abs(row["difference"] or 0)
 
 
-def _together(names: Sequence[str]) -> Iterator[list[str]]:
+def together(names: Sequence[str]) -> Iterator[list[str]]:
     """The measures in lots of which each is one statement: those that are counted from the same rows."""
     rows: dict[tuple[object, ...], list[str]] = {}
     for name in names:
@@ -180,32 +180,46 @@ def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Stateme
     if names[0] in QUANTILES:
         sql = _quantiles(QUANTILES[names[0]], relation(selection, *named), selection.where(), sides.sql, by)
     else:
-        measure = COMPARED[names[0]]
-        # The fate of errors is only known for errors that began a retry chain.
-        rows = (
-            Counts(f"({chains(selection, *named)})")
-            if measure.of_chains
-            else counted(selection, [*named, *measure.about, "session"], cut="" if sides.dimension else "$middle_ns")
-        )
-        struck = "union all " + _struck(names, sides, by, "1, " if rows.table else "") if "streak_rate" in names else ""
         sql = load("compared").format(
             keys=keys,
-            side=sides.sql,
-            marked=", ".join(_marks(names, selection)),
-            events="events, " if rows.table else "",
-            counts=", ".join(_counts(names, rows)),
             sums=", ".join(
                 f'{sql.format(i=place)}::double as "{name} {place}"'
                 for place in range(len(names))
                 for name, sql in SUMS.items()
             ),
-            source=rows.source,
-            where=f"{selection.where()} and {measure.part}" if measure.beside_all else selection.where(),
-            struck=struck,
+            sessions=in_sessions(names, sides, by),
         )
-    of_chains = names[0] in COMPARED and COMPARED[names[0]].of_chains
-    asks = of_chains or "streak_rate" in names or selection.reads_chains(*named)
+    asks = asks_later(names, selection, *named)
     return Statement(sql, {**selection.params(), **sides.params}, "1", MOST_GROUPS, of_kept=asks, of_clock=asks)
+
+
+def asks_later(names: Sequence[str], selection: Selection, *named: str) -> bool:
+    """Whether measures or columns depend on what follows an event: on derived tables, and on the clock."""
+    of_chains = names[0] in COMPARED and COMPARED[names[0]].of_chains
+    return of_chains or "streak_rate" in names or selection.reads_chains(*named)
+
+
+def in_sessions(names: Sequence[str], sides: Sides, by: Sequence[str]) -> str:
+    """What each session (`whose`) of a side has of the part and whole of measures that `together` put in one lot."""
+    selection, measure = sides.selection, COMPARED[names[0]]
+    named = [*by, *([sides.dimension] if sides.dimension else [])]
+    # The fate of errors is only known for errors that began a retry chain.
+    rows = (
+        Counts(f"({chains(selection, *named)})")
+        if measure.of_chains
+        else counted(selection, [*named, *measure.about, "session"], cut="" if sides.dimension else "$middle_ns")
+    )
+    struck = "union all " + _struck(names, sides, by, "1, " if rows.table else "") if "streak_rate" in names else ""
+    return load("in_sessions").format(
+        keys="".join(f'"{key}", ' for key in by),
+        side=sides.sql,
+        marked=", ".join(_marks(names, selection)),
+        events="events, " if rows.table else "",
+        counts=", ".join(_counts(names, rows)),
+        source=rows.source,
+        where=f"{selection.where()} and {measure.part}" if measure.beside_all else selection.where(),
+        struck=struck,
+    )
 
 
 def _marks(names: Sequence[str], selection: Selection) -> Iterator[str]:

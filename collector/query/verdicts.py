@@ -145,10 +145,20 @@ def judge(unit: Unit, a: Side, b: Side) -> dict[str, Any]:
     """`difference`, `low`, `high`, `verdict` (one of `VERDICTS`) and a `sentence` with the verdict and its numbers."""
     found = newcombe(a, b)
     if found is None or _few(unit, a, b):
-        return _row(found, "too_few", f"too few {unit.of}s to compare: {_values(unit, a, b)}")
+        return too_few(unit, a, b, found)
+    return decided(unit, a, b, found)
+
+
+def too_few(unit: Unit, a: Side, b: Side, found: tuple[float, float, float] | None = None) -> dict[str, Any]:
+    """The same where nothing can be said."""
+    return _row(found, "too_few", f"too few {unit.of}s to compare: {_values(unit, a, b)}")
+
+
+def decided(unit: Unit, a: Side, b: Side, found: tuple[float, float, float]) -> dict[str, Any]:
+    """The same for a difference with its interval, wherever that is from."""
     difference, low, high = found
-    ends = " and ".join(_signed(unit, end).removesuffix(" pts") for end in (low, high))
-    between = f"({_signed(unit, difference)}, between {ends})"
+    ends = " and ".join(signed(unit, end).removesuffix(" pts") for end in (low, high))
+    between = f"({signed(unit, difference)}, between {ends})"
     if low <= 0 <= high:
         more = _more(unit, a, b, found)
         return _row(found, "unclear", f"no clear difference: {_values(unit, a, b)}{more}")
@@ -212,7 +222,8 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _signed(unit: Unit, value: float) -> str:
+def signed(unit: Unit, value: float) -> str:
+    """A difference as people read it: `+5.7 pts`, `-120 ms`."""
     sign = "+" if value >= 0 else "-"
     if unit.kind == "rate":
         return f"{sign}{100 * abs(value):.1f} pts"

@@ -1,15 +1,4 @@
--- For each measure, sums over the sessions of each side, from which the value and the variance between sessions follow. The inner query counts
--- part and whole of each session. An event without a session is a session of its own. Conditions become columns before they are counted: inside
--- aggregates, each would be evaluated once for every aggregate.
+-- For each measure, sums over the sessions of each side, from which the value and the variance between sessions follow.
 select {keys}side, {sums}
-from (
-  select {keys}side, {counts}
-  from (
-    select {keys}{side} as side, case when session is null then event_id else hash(service, session) end as whose, {events}{marked}
-    from {source} where {where}
-    {struck}
-  )
-  where side is not null
-  group by {keys}side, whose
-)
+from ({sessions})
 group by {keys}side
