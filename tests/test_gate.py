@@ -60,7 +60,7 @@ APART = [Trial(f"t{place}", 10, 8) for place in range(5)]
         (suite([[0, 1]] * 6), suite([[18]] * 6), Asked(), "warning", "Mistake_rate is worse"),
         (suite([[0]] * 6), suite([[18], [16], [17]] * 2), Asked(trials=1), "failed", "Mistake_rate is worse"),
         # what cannot be told
-        (suite([[0, 1], [0, 0]]), suite([[18, 18], [18, 18]]), Asked(), "cannot tell", "4 trials on a side are too few"),
+        (suite([[0, 1], [0, 0]]), suite([[18, 18]] * 2), Asked(), "cannot tell", "4 trials on a side are too few"),
         ([], WORSE, Asked(), "cannot tell", "there are no trials of the baseline"),
         (STEADY, [], Asked(), "cannot tell", "there are no trials of this run"),
         (STEADY, APART, Asked(), "cannot tell", "the infrastructure broke 5 of 5 trials of this run"),
@@ -319,9 +319,10 @@ def evaluation(folder: Path, mistakes: int, reward: float) -> Path:
     for task in ("rates", "labels", "stock"):
         for number in range(2):
             trial = folder / f"{task}__{number}x"
-            trial.mkdir(parents=True)
+            sessions = trial / "agent" / "sessions" / "projects" / "-work"
+            sessions.mkdir(parents=True)
             name = f"{folder.name}-{task}-{number}"
-            (trial / f"{name}.jsonl").write_text(transcript(name, mistakes))
+            (sessions / f"{name}.jsonl").write_text(transcript(name, mistakes))
             rewards = {"verifier_result": {"rewards": {"reward": reward}}}
             (trial / "result.json").write_text(json.dumps({"task_name": f"shop/{task}", **rewards}))
     return folder

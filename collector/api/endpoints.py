@@ -34,8 +34,8 @@ from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
 from collector.query.texts import texts, wordings
-from collector.query.wrong_parameters import wrong_parameters
 from collector.query.trials import trials
+from collector.query.wrong_parameters import wrong_parameters
 
 Options = Mapping[str, Any]
 EVER = "1970-01-01"
@@ -91,7 +91,7 @@ ENDPOINTS = (
     Endpoint(
         "/trials", "Trials of evaluations: each session with its task, its success, and its part of each measure",
         (take.OF_TRIALS, take.TASK, take.SUCCEEDED, take.ALL),
-        lambda s, o: trials(s, o["measure"], o["task"], o["success"], o["limit"]), since="-30d",
+        lambda s, o: trials(s, o["measure"], o["task_from"], o["success_from"], o["limit"]), since="-30d",
     ),
     Endpoint(
         "/ranking", "Models, versions, agents or providers by their mistakes in a hundred calls, also at equal tools",

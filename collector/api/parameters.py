@@ -110,9 +110,9 @@ MEASURE = Parameter("measure", "words", "what is compared", "error_rate,p95_ms",
 OF_TRIALS = Parameter(
     "measure", "words", "what is counted of each trial", "mistake_rate", ("mistake_rate",), trials.MEASURES
 )
-TASK = Parameter("task", "text", "the dimension or attribute with the task; by default task, task.id, …", "task", "")
+TASK = Parameter("task_from", "text", "dimension or attribute with the task; by default task, task.id, …", "task", "")
 SUCCEEDED = Parameter(
-    "success", "text", "the attribute that says whether the task succeeded; by default task.success, reward, …",
+    "success_from", "text", "the attribute that says whether the task succeeded; by default task.success, reward, …",
     "task.success", "",
 )  # fmt: skip
 COMPARED_DIMENSION = Parameter(

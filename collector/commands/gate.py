@@ -96,7 +96,7 @@ class Questions:
         self._places = places
         self._stack = stack
         counted = [name for name in asked.measures if name != SUCCESS] or ["mistake_rate"]
-        named = {"task": places.task, "success": places.success}
+        named = {"task_from": places.task, "success_from": places.success}
         self._options = {"measure": ",".join(counted), **{name: word for name, word in named.items() if word}}
         self._store: Store | None = None
 

@@ -26,6 +26,7 @@ from collector.query.statement import Z
 from collector.query.verdicts import Side
 
 Sums = Sequence[Sum]  # of a task's trials on one side
+Interval = tuple[float, float, float]  # value, low, high
 FEW = {1: 12.7062, 2: 4.3027, 3: 3.1824}
 
 
@@ -35,7 +36,7 @@ class Difference:
 
     a: Side
     b: Side
-    between: tuple[float, float, float] | None
+    between: Interval | None
 
 
 def difference(tasks: Sequence[tuple[Sums, Sums]]) -> Difference:

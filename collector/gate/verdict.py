@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.gate.difference import Difference, difference, side_of
+from collector.gate.difference import Difference, Interval, difference, side_of
 from collector.gate.trials import SUCCESS, Paired, Task, Trial, paired, unit_of, unstable
 from collector.plural import plural
 from collector.query.verdicts import Side, Unit, decided, too_few, written
@@ -130,7 +130,8 @@ def _row(name: str, tasks: Sequence[Task], compares: bool, asked: Asked, *, is_j
     sums = [([one.of(name) for one in task.baseline], [one.of(name) for one in task.current]) for task in tasks]
     if compares:
         found = difference(sums)
-        between = found.between
+        between = _bounded(unit, found.between)
+        found = Difference(found.a, found.b, between)
         said = decided(unit, found.a, found.b, between) if between else too_few(unit, found.a, found.b)
     else:
         found = Difference(Side(None, None, None, 0, 0), side_of([current for _, current in sums]), None)
@@ -138,6 +139,13 @@ def _row(name: str, tasks: Sequence[Task], compares: bool, asked: Asked, *, is_j
     return Row(
         name, unit, found, said["verdict"], said["sentence"], _beyond(unit, found.b, asked.limit(name)), is_judged
     )
+
+
+def _bounded(unit: Unit, between: Interval | None) -> Interval | None:
+    """Two rates differ by at most 1."""
+    if between is None or unit.kind != "rate":
+        return between
+    return between[0], max(-1.0, between[1]), min(1.0, between[2])
 
 
 def _beyond(unit: Unit, side: Side, limit: float | None) -> str:

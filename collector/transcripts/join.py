@@ -22,6 +22,7 @@ LARGE = 128 << 10  # of a record of which long texts are cut before it is held
 HELD_CHARS = 48 << 10
 TEXTS = (
     "session", "version", "branch", "turn", "subagent", "agent", "model", "provider", "entrypoint", "parent", "service",
+    "task", "success",
 )  # fmt: skip
 Turns = Callable[[str], frozenset[str]]
 

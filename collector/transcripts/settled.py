@@ -26,7 +26,9 @@ SENT = (
     "retryable_declared", "attempt", "retry_after_ms", "status_code", "duration_ms", "input_tokens", "output_tokens",
     "cost_usd",
 )  # fmt: skip
-KEPT = ("branch", "entrypoint", "parent")  # of the context, in `attributes`
+KEPT = {  # of the context, in `attributes`
+    "branch": "branch", "entrypoint": "entrypoint", "parent": "parent", "task": "task", "success": "task.success",
+}  # fmt: skip
 MESSAGE_CHARS, TEXT_CHARS = 1_000, 4_096
 NAME_CHARS, COMMAND_CHARS, VALUE_CHARS = 512, 1_000, 200
 # Names of arguments that hold what a file, a prompt or a message is to say; in lower case, without `_`.
@@ -89,7 +91,7 @@ def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str,
             sent[name] = value[:NAME_CHARS] if isinstance(value, str) else value
     sent["strength"] = report.get("_strength", 0)
     attributes: dict[str, Any] = {"transcript.file": file[-300:], "transcript.offset": one.place}
-    attributes.update({name: one.context[name][:NAME_CHARS] for name in KEPT if one.context.get(name)})
+    attributes.update({kept: one.context[name][:NAME_CHARS] for name, kept in KEPT.items() if one.context.get(name)})
     params = report.get("params")
     if params is not None:
         sent["params"] = kept_params(agent, params)
