@@ -12,7 +12,6 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from collector.cli_gate import gate
-from collector.cli_lessons import lessons_app, mcp, report
 from collector.cli_lessons import lessons_app, mcp, report, show_call
 from collector.cli_options import RULES, STORE, End, Filters, Start, To, sanitiser_from, settings_from
 from collector.cli_rules import rules_app

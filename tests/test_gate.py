@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from collector.commands.gate import Evaluation
 from collector.engine.duckdb.store import Store
 from collector.gate.difference import difference, t95
 from collector.gate.junit import junit
@@ -21,6 +22,11 @@ from collector.gate.verdict import Asked, Gate, judged
 from collector.query.compare import COMPARED, compare
 from collector.query.filters import Selection
 from collector.query.trials import trials
+from collector.transcripts.find import find_in
+from collector.transcripts.kinds import by_content
+from collector.transcripts.positions import Positions
+from collector.transcripts.tables import load_agents
+from collector.transcripts.trial import beside
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import HOUR, NOW, SILENT, event, failed, holding, mixed
 
@@ -289,8 +295,6 @@ def test_a_collector_and_its_store_tell_the_same(
     assert "**Misstep: failed.** Mistake_rate is worse: 3.3 % → 53.3 % (+50.0 pts" in done.stdout
     assert (tmp_path / "gate.md").read_text().endswith(done.stdout)
     assert b"<failure" in (tmp_path / "gate.xml").read_bytes()
-    turned = ["gate", "service_version=1.2", "--baseline", "service_version=1.3", "--to", running.url]
-    assert misstep(*turned, cwd=tmp_path, settings={"DIMENSIONS": "task,suite"}).returncode == 0
     running.stop()
     stored = misstep(
         *arguments, "--store", f"duckdb:///{running.store}", cwd=tmp_path, settings={"DIMENSIONS": "task,suite"}
@@ -335,11 +339,41 @@ def test_files_of_two_evaluations_are_compared_without_a_collector(tmp_path: Pat
     assert "Mistake_rate is worse: 0 % → 62.5 %" in done.stdout
     assert "| task_success (beside) | 100 % | 0 % |" in done.stdout
     assert "| `shop/rates` | 0 % | 62.5 % | 2 and 2 |" in done.stdout
-    assert misstep("gate", old, "--baseline", new, cwd=tmp_path).returncode == 0
     limited = misstep("gate", new, "--limit", "10%", cwd=tmp_path)
     assert (limited.returncode, "above the limit of 10.0 %: 62.5 %" in limited.stdout) == (1, True)
     single = misstep("gate", new / "rates__0x", "--baseline", old / "rates__0x", "--task", "none", cwd=tmp_path)
     assert (single.returncode, "**Misstep: warning.**" in single.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("agent", "task", "success"),
+    [("harbor", "parcel/rates", "false"), ("inspect", "1", "I"), ("tau2", "3", None)],
+)
+def test_evaluations_tell_task_and_success(agent: str, task: str, success: str | None) -> None:
+    folder = Path(__file__).parent / "data" / "transcripts" / agent
+    files = by_content(find_in(load_agents().values(), folder))
+    readings = Evaluation(files, Positions(None)).below([folder])
+    told = {(one["more"]["task"], one["more"].get("task.success")) for found in files for one in readings.calls(found)}
+    assert (task, success) in told
+
+
+@pytest.mark.parametrize(
+    ("path", "task"),
+    [
+        ("rates/trial-1/x.jsonl", "rates"),
+        ("rates__aBc123/agent/sessions/projects/-work/x.jsonl", "rates"),
+        (".claude/projects/-work-shop/x.jsonl", "-work-shop"),
+        ("x.jsonl", None),
+    ],
+)
+def test_a_task_is_the_first_folder_that_is_not_the_agents_own(tmp_path: Path, path: str, task: str | None) -> None:
+    assert beside(tmp_path / path, tmp_path).get("task") == task
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"task_name": 1}', '{"verifier_result": {"rewards": []}}', "[" * 5000])
+def test_a_strange_result_tells_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "result.json").write_text(text)
+    assert beside(tmp_path / "x.jsonl", tmp_path) == {}
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ class Evaluation(Readings):
         root = next((one for one in self.roots if found.path.is_relative_to(one)), found.path.parent)
         told = beside(found.path, root)
         for one in super().calls(found):
-            one["attributes"] = {**told, **one["attributes"]}
+            one["more"] = {**told, **one["more"]}
             yield one
 
 
