@@ -309,7 +309,7 @@ def transcript(session: str, mistakes: int) -> str:
         at = f"2026-10-03T10:00:{call * 2:02d}.000Z"
         common = {"sessionId": session, "timestamp": at, "cwd": "/work", "version": "2.1.332"}
         asked = {"type": "tool_use", "id": f"toolu_{session}_{call}", "name": "Read", "input": {"file_path": "/work/a"}}
-        result = {"type": "tool_result", "tool_use_id": asked["id"], "content": "1\tx"}
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": asked["id"], "content": "1\tx"}
         if call < mistakes:
             result |= {"is_error": True, "content": "<tool_use_error>File does not exist.</tool_use_error>"}
         model = {"role": "assistant", "content": [asked], "id": f"msg_{session}{call}", "model": "claude-sonnet-5"}
