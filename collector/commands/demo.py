@@ -1,5 +1,5 @@
-"""`misstep demo`: a week of traffic from a few agents, sent with the OpenTelemetry SDK as by an instrumented agent. On its
-last day, a release makes things worse.
+"""`misstep demo`: a week of traffic from a few agents, sent with the OpenTelemetry SDK as by an instrumented agent.
+On its last day, a release makes things worse.
 
 Spans follow the GenAI conventions (`invoke_agent`, `chat`, `execute_tool`); Roo Code's entries are log records. All
 random choices come from one seed and all times from one `now`, so that the same two give the same traffic.
