@@ -155,7 +155,7 @@ PRIVATE = {
     ),
     "_twin": Private(
         "the role of a report without any common id, and the columns that must be equal in its twin; or several such",
-        ("recognise/complete", "recognise/recognise", "recognise/results"),
+        ("recognise/complete", "recognise/recognise", "recognise/results", "recognise/transcript"),
         ("correlate/fold", "correlate/twins"),
         covered=True,
     ),

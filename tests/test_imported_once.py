@@ -174,3 +174,25 @@ def test_calls_long_over_set_off_no_alert(store: Store, minutes: int, alerts: bo
         [[sample]] = measure_family(store, [MeasureQuery(name, (), (), *window)])
         assert bool(sample.calls) is alerts, name
     assert len(calls(store)) == 12
+
+
+@pytest.mark.parametrize("order", ["ft", "tf", "ftft", "tftf"])
+def test_a_log_without_the_calls_id_is_of_the_call_that_ended_with_it(engine: Memory | Store, order: str) -> None:
+    now = RAN + 50 * HOUR
+    files = transcript(now, "gemini-cli")
+    ended = [one for one in files.reports if one["operation"] == "tool"]
+    records = [
+        {
+            "timeUnixNano": str(one["time_ns"] + SECOND // 10),
+            "body": "Tool call",
+            "attributes": {
+                "event.name": "gemini_cli.tool_call", "function_name": one["tool"], "session.id": one["session"],
+                "success": one["outcome"] == "ok", "duration_ms": 7,
+            },
+        }
+        for one in ended
+    ]  # fmt: skip
+    sent = pipeline().process(logs(*records, service="gemini-cli"), "application/json", "logs", now)
+    rows = told(engine, [files if which == "f" else sent for which in order], forgotten=False)
+    assert len(rows) == len(ended)
+    assert {(row["provenance"], row["duration_ms"]) for row in rows} == {("both", 7)}

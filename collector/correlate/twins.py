@@ -161,8 +161,9 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     """The reports that look for a twin; neither a result told to the model nor a span without an id if
     the call's own report has one.
     """
-    own = any(map(is_own, reports))
-    known = any("call_id" in one for one in reports if is_own(one))
+    # An agent's own file tells of calls whose telemetry still has to find itself.
+    telling = [one for one in reports if is_own(one) and one.get("provenance") is None]
+    own, known = bool(telling), any("call_id" in one for one in telling)
     fresh = any(one.get("_rank", 0) > Rank.REPEATED for one in reports if "_twin" in one)
     for report in reports:
         if fresh and report.get("_rank") == Rank.REPEATED:  # later requests tell it too, beside newer ones

@@ -16,6 +16,10 @@ from collector.report import STRENGTHS, Rank, Report, as_report
 SCOPE = "transcript"  # the value of `source`
 
 
+# Their logs have no call id: a log of the same tool in the session, within two seconds, is of the same call.
+BESIDE_LOGS = ("gemini-cli",)
+
+
 class Told(msgspec.Struct):
     """What may be sent of a call; other fields are not looked at."""
 
@@ -77,6 +81,8 @@ def report_of(record: Record, known: Collection[str]) -> Report | None:
         report["attributes"] = told.more
     if told.session is not None:
         report["session_source"] = "record"
+        if told.operation == "tool" and told.agent_id in BESIDE_LOGS:
+            report["_twin"] = ["transcript", "session", "tool"]
     if told.params_digest is not None:
         report["_digest"] = told.params_digest
     if told.outcome not in ("ok", "unknown"):
