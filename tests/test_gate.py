@@ -259,6 +259,12 @@ def test_failures_of_the_infrastructure_are_in_no_measure(store: Store) -> None:
     assert (second.task, second.success, second.cut_off) == ("b", None, True)
 
 
+@pytest.mark.parametrize("name", ["suite.task", 'a"b', "a/b", "~", "$", "*", "ü", "0"])
+def test_any_attribute_may_name_the_task(store: Store, name: str) -> None:
+    holding(store, [event(9, attributes=json.dumps({name: "rates"})), event(8), event(7, session="s2")])
+    assert [row["task"] for row in trials(EVERY, ["calls"], name).rows(store)] == [None, "rates"]
+
+
 def calls(version: str, task: str, number: int, mistakes: int, at: float) -> list[dict[str, Any]]:
     """A trial of ten calls as plain events."""
     return [
@@ -341,8 +347,6 @@ def test_files_of_two_evaluations_are_compared_without_a_collector(tmp_path: Pat
     assert "| `shop/rates` | 0 % | 62.5 % | 2 and 2 |" in done.stdout
     limited = misstep("gate", new, "--limit", "10%", cwd=tmp_path)
     assert (limited.returncode, "above the limit of 10.0 %: 62.5 %" in limited.stdout) == (1, True)
-    single = misstep("gate", new / "rates__0x", "--baseline", old / "rates__0x", "--task", "none", cwd=tmp_path)
-    assert (single.returncode, "**Misstep: warning.**" in single.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,11 @@ def difference(tasks: Sequence[tuple[Sums, Sums]]) -> Difference:
     return Difference(a, b, (middle, middle - half, middle + half))
 
 
+def alone(tasks: Sequence[Sums]) -> Difference:
+    """A side without another."""
+    return Difference(Side(None, None, None, 0, 0), side_of(tasks), None)
+
+
 def side_of(tasks: Sequence[Sums]) -> Side:
     """The value of one side, and its part of the whole, counted over all trials."""
     part, whole = (sum(one[at] for sums in tasks for one in sums) for at in (0, 1))

@@ -34,7 +34,7 @@ def _lines(gate: Gate) -> Iterator[str]:
         yield from map(_row, gate.rows)
     yield ""
     yield from (f"- {one}" for one in (*gate.warnings, *_notes(gate)))
-    if gate.rows and any(one.baseline for one in gate.paired.tasks):
+    if gate.rows and gate.paired.compares:
         yield from _tasks(gate)
 
 
@@ -51,10 +51,11 @@ def _row(row: Row) -> str:
 
 def _notes(gate: Gate) -> Iterator[str]:
     pairs = gate.paired
-    for where, calls, broken in zip(("baseline", "this run"), pairs.infrastructure, pairs.broken, strict=True):
-        if calls:
-            lost = f", which broke {plural(broken, 'trial')}" if broken else ""
-            yield f"Counted apart on {where}: {plural(calls, 'failure')} of environment or provider{lost}."
+    for side in pairs.sides:
+        if side.infrastructure:
+            lost = f", which broke {plural(side.broken, 'trial')}" if side.broken else ""
+            failures = plural(side.infrastructure, "failure")
+            yield f"Counted apart on {side.name}: {failures} of environment or provider{lost}."
     if gate.unstable:
         yield f"Unstable on the baseline: {named(gate.unstable)}."
     if pairs.missing:

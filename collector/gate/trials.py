@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 from collector.query.compare import COMPARED
@@ -105,62 +105,97 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """All trials of one side, named as in a sentence."""
+
+    name: str
+    trials: Sequence[Trial]
+
+    @property
+    def broken(self) -> int:
+        """How many of them the infrastructure broke."""
+        return sum(one.is_broken for one in self.trials)
+
+    @property
+    def infrastructure(self) -> int:
+        """How many calls failed for the infrastructure."""
+        return sum(one.infrastructure for one in self.trials)
+
+    def by_task(self) -> dict[str, list[Trial]]:
+        """Those that count, by task in the order of names."""
+        found: dict[str, list[Trial]] = {}
+        for one in sorted(self.trials, key=lambda one: one.task):
+            if not one.is_broken:
+                found.setdefault(one.task, []).append(one)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Paired:
-    """Tasks that were tried on both sides, and what was left out: `broken` trials and calls per side."""
+    """Tasks that were tried on all sides, and what was left out; without a baseline there is one side."""
 
+    sides: Sequence[Tried]
     tasks: Sequence[Task]
-    missing: Sequence[str]  # only on the baseline
-    added: Sequence[str]  # only in this run
-    trials: tuple[int, int]
-    broken: tuple[int, int]
-    infrastructure: tuple[int, int]  # calls
+    missing: Sequence[str] = ()  # only on the baseline
+    added: Sequence[str] = ()  # only in this run
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a baseline."""
+        return len(self.sides) > 1
+
+    def counts(self) -> list[list[int]]:
+        """For each side, how often each task was tried."""
+        current = [len(one.current) for one in self.tasks]
+        return [[len(one.baseline) for one in self.tasks], current] if self.compares else [current]
 
 
-def paired(baseline: Sequence[Trial], current: Sequence[Trial]) -> Paired:
-    """Pairs the trials of both sides by task; broken ones are counted only."""
-    sides = [_by_task(one for one in side if not one.is_broken) for side in (baseline, current)]
-    names = sorted({one.task for one in (*baseline, *current)})
-    both = [Task(name, sides[0][name], sides[1][name]) for name in names if name in sides[0] and name in sides[1]]
-
-    def per_side(of: Any) -> tuple[int, int]:
-        return sum(map(of, baseline)), sum(map(of, current))
-
+def paired(baseline: Sequence[Trial] | None, current: Sequence[Trial]) -> Paired:
+    """Pairs the trials of both sides by task; broken ones are left out."""
+    run = Tried("this run", current)
+    now = run.by_task()
+    if baseline is None:
+        return Paired([run], [Task(name, (), trials) for name, trials in now.items()])
+    base = Tried("the baseline", baseline)
+    before = base.by_task()
+    both = [Task(name, before[name], now[name]) for name in before.keys() & now.keys()]
     return Paired(
-        both,
-        [name for name in names if name in sides[0] and name not in sides[1]],
-        [name for name in names if name in sides[1] and name not in sides[0]],
-        (len(baseline), len(current)),
-        per_side(lambda one: one.is_broken),
-        per_side(lambda one: one.infrastructure),
+        [base, run],
+        sorted(both, key=lambda task: task.name),
+        sorted(before.keys() - now.keys()),
+        sorted(now.keys() - before.keys()),
     )
-
-
-def _by_task(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    found: dict[str, list[Trial]] = {}
-    for one in trials:
-        found.setdefault(one.task, []).append(one)
-    return found
 
 
 def unstable(trials: Sequence[Trial], measure: str) -> bool:
     """Whether trials of one task end differently: some succeed and some do not; else, their values differ by more than
     chance explains, by Pearson's chi-square test at 5 % (of rates as binomial, of counts as Poisson numbers).
     """
-    if len(Counter(one.success for one in trials if one.success is not None)) > 1:
-        return True
-    unit = unit_of(measure)
-    sums = [each for one in trials if (each := one.of(measure))[1]]
-    part, whole = sum(one for one, _ in sums), sum(one for _, one in sums)
-    if len(sums) < 2 or not part or unit.kind in ("quantile", "per_1000"):
+    told = {one.success for one in trials} - {None}
+    return len(told) > 1 or _varies([one.of(measure) for one in trials], unit_of(measure).kind)
+
+
+def _varies(sums: Sequence[Sum], kind: str) -> bool:
+    if kind in ("quantile", "per_1000"):
         return False
-    mean = part / whole
-    spread = (1 - mean) if unit.kind == "rate" else 1.0
+    sums = [one for one in sums if one[1]]
+    mean = mean_of(sums)
+    spread = mean * (1 - mean) if kind == "rate" else mean
     if spread <= 0:
         return False
-    return sum((one - mean * of) ** 2 / (mean * of * spread) for one, of in sums) > _chi_square(len(sums) - 1)
+    squares = sum((part - mean * whole) ** 2 / (spread * whole) for part, whole in sums)
+    return squares > _chi_square(len(sums) - 1)
+
+
+def mean_of(sums: Sequence[Sum]) -> float:
+    """Σ part ÷ Σ whole, 0 of nothing."""
+    whole = sum(whole for _, whole in sums)
+    return sum(part for part, _ in sums) / whole if whole else 0.0
 
 
 def _chi_square(freedom: int) -> float:
-    """The 95th percentile, by Wilson and Hilferty (1931)."""
+    """The 95th percentile, by Wilson and Hilferty (1931); infinite without freedom, of which nothing can vary."""
+    if not freedom:
+        return inf
     step = 2 / (9 * freedom)
     return float(freedom * (1 - step + 1.6449 * sqrt(step)) ** 3)

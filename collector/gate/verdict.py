@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.gate.difference import Difference, Interval, difference, side_of
-from collector.gate.trials import SUCCESS, Paired, Task, Trial, paired, unit_of, unstable
+from collector.gate.difference import Difference, Interval, alone, difference
+from collector.gate.trials import SUCCESS, Paired, Sum, Trial, paired, unit_of, unstable
 from collector.plural import plural
 from collector.query.verdicts import Side, Unit, decided, too_few, written
 
@@ -24,7 +24,13 @@ class Asked:
     limits: Mapping[str, float] | None = None
     trials: int = 2
 
+    @property
+    def judged(self) -> set[str]:
+        """The measures that can fail the gate; others stand beside."""
+        return {*self.measures, *(self.limits or {})}
+
     def limit(self, measure: str) -> float | None:
+        """The worst value that the measure may have."""
         return (self.limits or {}).get(measure)
 
 
@@ -65,80 +71,73 @@ class Gate:
 
 def judged(baseline: Sequence[Trial] | None, current: Sequence[Trial], asked: Asked) -> Gate:
     """Compares this run with its baseline; without one, with its limits alone."""
-    pairs = paired(baseline or (), current)
-    if baseline is None:
-        alone = paired(current, current)
-        tasks = [Task(one.name, (), one.current) for one in alone.tasks]
-        pairs = Paired(tasks, (), (), pairs.trials, pairs.broken, pairs.infrastructure)
+    pairs = paired(baseline, current)
     shaky = [one.name for one in pairs.tasks if unstable(one.baseline, asked.measures[0])]
-    if why := _untold(pairs, baseline is not None, asked):
+    if why := _untold(pairs, asked):
         return Gate(UNTOLD, f"Cannot tell: {why}.", (), pairs, shaky, ())
-    rows = list(_rows(pairs, baseline is not None, asked))
-    single = _fewest(pairs.tasks, baseline is not None) < asked.trials
-    warnings = list(_warnings(pairs, single, asked))
-    failing = [row for row in rows if row.fails]
-    if all(row.found.b.value is None for row in rows if row.is_judged):
-        names = ", ".join(row.measure for row in rows if row.is_judged)
+    rows = _rows(pairs, asked)
+    warnings = _warnings(pairs, asked)
+    scored = [row for row in rows if row.is_judged and row.found.b.value is not None]
+    if not scored:
+        names = ", ".join(asked.measures)
         return Gate(UNTOLD, f"Cannot tell: no call of this run counts for {names}.", rows, pairs, shaky, warnings)
-    state = (WARNED if single else FAILED) if failing else (WARNED if warnings else PASSED)
-    told = failing or [row for row in rows if row.is_judged]
-    sentence = "; ".join(_said(row) for row in told) + "."
-    return Gate(state, sentence[:1].upper() + sentence[1:], rows, pairs, shaky, warnings)
+    failing = [row for row in rows if row.fails]
+    sentence = "; ".join(map(_said, failing or scored))
+    state = _state(bool(failing), bool(warnings), _is_single(pairs, asked))
+    return Gate(state, f"{sentence[:1].upper()}{sentence[1:]}.", rows, pairs, shaky, warnings)
 
 
-def _untold(pairs: Paired, compares: bool, asked: Asked) -> str:
+def _state(fails: bool, warns: bool, single: bool) -> str:
+    """One trial of each task never fails."""
+    if fails and not single:
+        return FAILED
+    return WARNED if warns else PASSED
+
+
+def _untold(pairs: Paired, asked: Asked) -> str:
     """Why nothing can be told; empty if something can."""
-    for name, many, broken in zip(("baseline", "run"), pairs.trials, pairs.broken, strict=True):
-        where = "the baseline" if name == "baseline" else "this run"
-        if name == "baseline" and not compares:
-            continue
-        if not many:
-            return f"there are no trials of {where}"
-        if broken > BROKEN * many:
-            return f"the infrastructure broke {broken} of {plural(many, 'trial')} of {where}"
+    for side in pairs.sides:
+        if not side.trials:
+            return f"there are no trials of {side.name}"
+        if side.broken > BROKEN * len(side.trials):
+            return f"the infrastructure broke {side.broken} of {plural(len(side.trials), 'trial')} of {side.name}"
     if not pairs.tasks:
         return "no task was tried on both sides; --task names the dimension or attribute that tells the task"
-    few = min(_counts(pairs.tasks, compares))
-    if _fewest(pairs.tasks, compares) >= asked.trials and few < FEW_TRIALS:
+    few = min(map(sum, pairs.counts()))
+    if few < FEW_TRIALS and not _is_single(pairs, asked):
         return f"{plural(few, 'trial')} on a side are too few; it takes {FEW_TRIALS}"
     return ""
 
 
-def _counts(tasks: Sequence[Task], compares: bool) -> tuple[int, ...]:
-    current = sum(len(one.current) for one in tasks)
-    return (sum(len(one.baseline) for one in tasks), current) if compares else (current,)
+def _is_single(pairs: Paired, asked: Asked) -> bool:
+    """Whether a side tried no task as often as a verdict needs."""
+    return min(map(max, pairs.counts())) < asked.trials
 
 
-def _fewest(tasks: Sequence[Task], compares: bool) -> int:
-    """How often the most tried task of the side with fewer trials was tried."""
-    current = max(len(one.current) for one in tasks)
-    return min(max(len(one.baseline) for one in tasks), current) if compares else current
+def _rows(pairs: Paired, asked: Asked) -> list[Row]:
+    """The measures that were asked for, and the success of tasks beside them where it is told."""
+    rows = [_row(name, pairs, asked) for name in dict.fromkeys((*asked.measures, SUCCESS))]
+    return [row for row in rows if row.is_judged or row.found.b.value is not None]
 
 
-def _rows(pairs: Paired, compares: bool, asked: Asked) -> list[Row]:
-    names = list(dict.fromkeys(asked.measures))
-    rows = [_row(name, pairs.tasks, compares, asked) for name in names]
-    if SUCCESS not in names:
-        beside = _row(SUCCESS, pairs.tasks, compares, asked, is_judged=asked.limit(SUCCESS) is not None)
-        if beside.found.b.value is not None:
-            rows.append(beside)
-    return rows
-
-
-def _row(name: str, tasks: Sequence[Task], compares: bool, asked: Asked, *, is_judged: bool = True) -> Row:
+def _row(name: str, pairs: Paired, asked: Asked) -> Row:
     unit = unit_of(name)
-    sums = [([one.of(name) for one in task.baseline], [one.of(name) for one in task.current]) for task in tasks]
-    if compares:
-        found = difference(sums)
-        between = _bounded(unit, found.between)
-        found = Difference(found.a, found.b, between)
-        said = decided(unit, found.a, found.b, between) if between else too_few(unit, found.a, found.b)
-    else:
-        found = Difference(Side(None, None, None, 0, 0), side_of([current for _, current in sums]), None)
+    sums = [(_sums(task.baseline, name), _sums(task.current, name)) for task in pairs.tasks]
+    found = difference(sums) if pairs.compares else alone([current for _, current in sums])
+    between = _bounded(unit, found.between)
+    if not pairs.compares:
         said = {"verdict": "", "sentence": f"{written(unit, found.b.value)}, n = {plural(found.b.whole, unit.of)}"}
-    return Row(
-        name, unit, found, said["verdict"], said["sentence"], _beyond(unit, found.b, asked.limit(name)), is_judged
-    )
+    elif between:
+        said = decided(unit, found.a, found.b, between)
+    else:
+        said = too_few(unit, found.a, found.b)
+    beyond = _beyond(unit, found.b, asked.limit(name))
+    found = Difference(found.a, found.b, between)
+    return Row(name, unit, found, said["verdict"], said["sentence"], beyond, name in asked.judged)
+
+
+def _sums(trials: Sequence[Trial], name: str) -> list[Sum]:
+    return [one.of(name) for one in trials]
 
 
 def _bounded(unit: Unit, between: Interval | None) -> Interval | None:
@@ -169,19 +168,14 @@ def _said(row: Row) -> str:
     return f"{row.measure} is {row.beyond}: {written(row.unit, row.found.b.value)} ({told})" if row.beyond else told
 
 
-def _warnings(pairs: Paired, single: bool, asked: Asked) -> list[str]:
+def _warnings(pairs: Paired, asked: Asked) -> list[str]:
     found = []
-    if single:
+    if _is_single(pairs, asked):
         times = "once" if asked.trials == 2 else f"fewer than {asked.trials} times"
-        found.append(
-            f"Each task was tried {times} on a side: that never fails the gate. Repeat the tasks for a verdict."
-        )
-    if pairs.tasks and {one.name for one in pairs.tasks} == {""}:
-        found.append(
-            "Nothing tells the task: all trials are compared as if they were of one. --task names what tells it."
-        )
+        found.append(f"Each task was tried {times} on a side, which never fails the gate: repeat them for a verdict.")
+    if [one.name for one in pairs.tasks] == [""]:
+        found.append("Nothing tells the task: all trials are compared as if of one. --task names what tells it.")
     if pairs.missing:
-        found.append(
-            f"{plural(len(pairs.missing), 'task')} of the baseline left out: this run has no trial of them that counts."
-        )
+        lost = plural(len(pairs.missing), "task")
+        found.append(f"{lost} of the baseline left out: this run has no trial of them that counts.")
     return found

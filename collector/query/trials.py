@@ -86,7 +86,7 @@ def _first(named: str, usual: Sequence[str], mark: str, bound: dict[str, Any]) -
         if name in BY_NAME or name in COLUMNS:
             words.append(f'"{name}"::varchar')
         else:
-            bound[f"{mark}_{place}"] = '$."' + name.replace('"', "") + '"'
+            bound[f"{mark}_{place}"] = "/" + name.replace("~", "~0").replace("/", "~1")  # a JSON pointer
             words.append(f"json_extract_string(attributes, ${mark}_{place})")
     return f"coalesce({', '.join(words)})"
 
