@@ -14,7 +14,7 @@ CALLS = {f"re.{name}" for name in NAMES}
 # Functions that make a pattern, and of what. Those of tables are read, and refused, before the first request.
 MADE = {
     "collector/classify/template/strip.py:_patterns",
-    "collector/classify/template/extract.py:_replace",  # of schemas/
+    "collector/classify/template/extract.py:substitution",  # of schemas/
     "collector/connect/shell.py:_block",  # of names of ours
     "collector/query/queries.py:read_token",  # one of two
     "collector/recognise/source_checks.py:_pattern_mistake",  # only compiled
@@ -22,13 +22,15 @@ MADE = {
     "collector/recognise/readers.py:_placeholders",
     "collector/recognise/readers.py:reader",
     "collector/recognise/readings.py:patterns",
-    "collector/recognise/sources.py:_name_pattern",
+    "collector/recognise/source_tables.py:_name_pattern",
     "collector/sanitise/csv.py:__init__",  # of signs of ours
     "collector/sanitise/find.py:__init__",
     "collector/sanitise/keyed.py:_pattern",
     "collector/sanitise/keys.py:__init__",
     "collector/sanitise/plausible.py:_pattern",
     "collector/sanitise/redactions.py:_pattern_mistakes",  # only tried on nothing
+    "collector/transcripts/tables.py:_agent",
+    "collector/transcripts/tables.py:_store",
     "collector/times.py:length_ns",  # of a constant
     "dashboard/data/taxonomy.py:message_row",  # of escaped words
 }

@@ -21,10 +21,10 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 WORD = re.compile(r"[A-Za-z][\w:.@/+-]{0,60}")
 # Of one run, not of the project: the next one has another.
 PASSING = re.compile(r"(?i)\b[0-9a-f]{8,}\b|\b\d{4}-\d\d-\d\d\b|\b\d{6,}\b|(?:^|/)(?:tmp|temp|var/folders)/")
-VERSION = re.compile(r"[\d.]+$")
+VERSION = "0123456789."
 QUOTED = re.compile(r"['\"`]([A-Za-z_][\w.-]{0,60})['\"`]")
 NAMED = re.compile(r"\b(?:parameter|argument|property|field|key|option) ([A-Za-z_][\w.-]{0,60})\b", re.IGNORECASE)
-HOST = re.compile(r"\b((?:localhost|[\w-]+(?:\.[\w-]+)+):\d{2,5})\b")
+HOST = re.compile(r"(?<![\w.-])((?:localhost|[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}):\d{2,5})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Commands:
 
     def same_goal(self, one: str, other: str) -> bool:
         """Whether two shapes try the same: the last word is equal, or the programs are alike."""
-        last, others = (VERSION.sub("", shape.split()[-1]) or shape for shape in (one, other))
+        last, others = (shape.split()[-1].rstrip(VERSION) or shape for shape in (one, other))
         return last == others or any({last, others} <= each for each in self.alike)
 
 

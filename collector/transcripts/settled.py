@@ -40,7 +40,7 @@ WRITTEN = re.compile(
     re.IGNORECASE,
 )
 COMMANDS = re.compile(r"(?:full_?)?(?:command|cmd|commands|script|shell_command|bash_command)", re.IGNORECASE)
-HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1[^\n]*\n")
+HERE = re.compile(r"<<-?\s{0,20}(['\"]?)(\w{1,60})\1[^\n]{0,500}\n")
 RUNNERS = r"(?:go|cargo|npm|yarn|pnpm|bun|dotnet|mvn|gradle|mix|make)"
 TEST_RUN = re.compile(rf"\b(?:pytest|py\.test|jest|vitest|mocha|rspec|phpunit|ctest|{RUNNERS} (?:run )?test)\b")
 REPORTED = re.compile(
@@ -190,12 +190,23 @@ def kept_params(agent: Agent, params: Any, depth: int = 0) -> Any:
 def _command(value: Any) -> Any:
     if isinstance(value, list):
         return [_command(one) for one in value[:50]]
-    text = as_text(value) or ""
-    while found := HERE.search(text):
-        end = re.compile(rf"^\s*{re.escape(found[2])}\s*$", re.MULTILINE).search(text, found.end())
-        stop = end.start() if end else len(text)
-        text = f"{text[: found.start()]}< {found[2]} ({stop - found.end()} characters)\n{text[stop:]}"
-    return _short(text, COMMAND_CHARS)
+    text, at, kept = as_text(value) or "", 0, []
+    while found := HERE.search(text, at):
+        stop = _end(text, found[2], found.end())
+        kept.append(f"{text[at : found.start()]}< {found[2]} ({stop - found.end()} characters)\n")
+        at = stop
+    return _short("".join(kept) + text[at:], COMMAND_CHARS)
+
+
+def _end(text: str, mark: str, start: int) -> int:
+    """Where the line begins that ends what a command reads from its own text."""
+    while start < len(text):
+        line = text.find("\n", start)
+        stop = len(text) if line < 0 else line
+        if text[start:stop].strip() == mark:
+            return start
+        start = stop + 1
+    return len(text)
 
 
 def _short(text: str, chars: int) -> str:
