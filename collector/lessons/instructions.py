@@ -14,7 +14,7 @@ BEGIN = "<!-- misstep:lessons (misstep lessons draft wrote what stands up to the
 END = "<!-- misstep:end -->"
 BLOCK = re.compile(f"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.DOTALL)
 LINE = re.compile(r"^- .* <!-- misstep:lesson ([0-9a-f]{8}) -->$", re.MULTILINE)
-CODE = re.compile(r"`([^`\n]{1,200})`")
+IN_BACKQUOTES = re.compile(r"`([^`\n]{1,200})`")
 MOST_LESSONS = 5
 MOST_BYTES = 1_500
 READ_BYTES = 256 << 10  # of an instruction file
@@ -77,7 +77,7 @@ def read(path: Path) -> str:
 
 def said(sentence: str, text: str) -> str | None:
     """The line of a file that says it already: one with every quoted word of the sentence, outside of our own lines."""
-    words = [word.casefold() for word in CODE.findall(sentence)]
+    words = [word.casefold() for word in IN_BACKQUOTES.findall(sentence)]
     lines = BLOCK.sub("", text).splitlines()
     return next((line.strip() for line in lines if words and all(word in line.casefold() for word in words)), None)
 

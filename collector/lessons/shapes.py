@@ -22,7 +22,7 @@ WORD = re.compile(r"[A-Za-z][\w:.@/+-]{0,60}")
 # Of one run, not of the project: the next one has another.
 PASSING = re.compile(r"(?i)\b[0-9a-f]{8,}\b|\b\d{4}-\d\d-\d\d\b|\b\d{6,}\b|(?:^|/)(?:tmp|temp|var/folders)/")
 VERSION = "0123456789."
-QUOTED = re.compile(r"['\"`]([A-Za-z_][\w.-]{0,60})['\"`]")
+IN_QUOTES = re.compile(r"['\"`]([A-Za-z_][\w.-]{0,60})['\"`]")
 NAMED = re.compile(r"\b(?:parameter|argument|property|field|key|option) ([A-Za-z_][\w.-]{0,60})\b", re.IGNORECASE)
 HOST = re.compile(r"(?<![\w.-])((?:localhost|[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}):\d{2,5})\b")
 
@@ -117,7 +117,7 @@ def path(target: str, scope: str) -> str | None:
 def parameter(message: str, tool: str) -> str | None:
     """The name of a parameter that a message complains of."""
     text = message[:READ_CHARS]
-    found = [*NAMED.findall(text), *QUOTED.findall(text)]
+    found = [*NAMED.findall(text), *IN_QUOTES.findall(text)]
     return next((name for name in found if name not in (tool, "required", "undefined", "null", "string")), None)
 
 

@@ -10,7 +10,7 @@ from collector.columns import ALERTS_DDL, EVENTS_DDL, INGEST_DDL, KEPT_DDL, PEOP
 from collector.engine.duckdb.open import DATABASE, attach_as, unopened
 from collector.errors import StoreError, StoreInUse
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table meta (name varchar not null, value varchar not null)"
