@@ -63,6 +63,9 @@ PATHS = [
 PLACES = {
     "{dimension:str}": "tool", "{event_id:str}": "9", "{fingerprint:str}": str(2**64 - 1), "{session:path}": "s1",
 }  # fmt: skip
+NEEDED = {"/check": {"of": "read_file"}, "/search": {"q": "read"}}
+# What these events are not about: its tests look at the answers.
+NOT_HERE = ("/texts/wordings", "/parameters", "/lessons", "/lessons/{id:str}")
 SINGLES = ["events/9", f"groups/{2**64 - 1}"]
 
 
@@ -455,9 +458,13 @@ def test_the_description_shows_an_answer_of_every_address(client: TestClient[Lit
         path = endpoint.path
         for place, word in PLACES.items():
             path = path.replace(place, word)
-        given = client.get(f"/api/v1{path}", params=ALWAYS if endpoint.filters else {}).json()
+        params = (ALWAYS if endpoint.filters else {}) | NEEDED.get(path, {})
+        given = client.get(f"/api/v1{path}", params=params).json()
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
         assert endpoint.one or set(given) <= set(schema["properties"]), endpoint.path
+        if endpoint.path in NOT_HERE:  # these events have none: the columns are compared where there are some
+            assert not given.get("rows"), endpoint.path
+            continue
         columns = set(given) if endpoint.one else set(given["rows"][0])
         assert columns <= set(row), endpoint.path
         assert set(row) - columns <= dimensions, endpoint.path

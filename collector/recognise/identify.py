@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from collector.report import Report
-from collector.tables import load_toml, schemas
+from collector.tables import schemas
 
 Key = tuple[str, ...]
 
@@ -42,8 +43,9 @@ def family(source: str, service: str) -> str:
 @cache
 def transcribed() -> frozenset[str]:
     """The agents whose transcripts are read, as sources."""
-    tables = (load_toml(path) for path in (schemas() / "transcripts").iterdir() if path.name.endswith(".toml"))
-    return frozenset(table.get("telemetry", table["id"]) for table in tables)
+    paths = (path for path in (schemas() / "transcripts").iterdir() if path.name.endswith(".toml"))
+    heads = (tomllib.loads(path.read_text(encoding="utf-8").partition("\n[")[0]) for path in paths)  # not the whole
+    return frozenset(head.get("telemetry", head["id"]) for head in heads)
 
 
 def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
