@@ -19,6 +19,8 @@ from grpc import aio as grpc_aio
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
+from litestar.plugins import PluginProtocol
+from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp
 
 from collector import telemetry
@@ -216,7 +218,7 @@ def _application(
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,
     }
-    return Litestar(
+    return _Application(
         route_handlers=[
             *INGEST_ROUTES,
             *HEALTH_ROUTES,
@@ -243,6 +245,16 @@ def _application(
         request_max_body_size=None,  # the doors have their own limit, before and after decompression
         logging_config=None,
     )
+
+
+class _Application(Litestar):
+    """Without the plugins for pydantic and attrs, which Litestar loads wherever these are installed, as with the extra
+    for MCP: 8 MiB for models that no address has.
+    """
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        return [*plugins, MsgspecDIPlugin()]
 
 
 class _Server(Server):

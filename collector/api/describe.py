@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -273,6 +274,7 @@ def _schema(parameter: Parameter) -> Schema:
     return Schema(type=OpenAPIType.STRING, enum=list(parameter.choices) or None, default=parameter.default or None)
 
 
+@cache  # one object for all addresses: there are some fifty of each
 def _filter(dimension: Dimension) -> OpenAPIParameter:
     kind = {"flag": "true or false", "integer": "integers", "id": "64-bit ids"}.get(dimension.type, "values")
     allowed = f" ({', '.join(dimension.allowed)})" if dimension.allowed else ""
