@@ -219,18 +219,6 @@ def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
     assert "%I" not in json.dumps(made)
 
 
-def test_outcomes_differ_in_shape_as_well_as_in_colour() -> None:
-    made = spec(CASES["session"](colours.LIGHT))
-    [shapes] = [each["encoding"]["shape"]["scale"] for each in made["layer"] if "shape" in each["encoding"]]
-    assert len(set(shapes["range"])) == len(colours.OUTCOMES)
-
-
-def test_an_error_is_joined_with_its_retry() -> None:
-    made = spec(CASES["session"](colours.LIGHT))
-    [joined] = [each for each in made["layer"] if each["encoding"].get("x2") == {"field": "again"}]
-    assert [row["again"] for row in made["datasets"][joined["data"]["name"]]] == [2]
-
-
 def test_each_label_set_of_a_rule_has_a_labelled_line() -> None:
     names = [f"service s{number}" for number in range(9)]
     rows = pl.DataFrame({"time": [START] * 9, "value": [float(number) for number in range(9)], "labels": names})

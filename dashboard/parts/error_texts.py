@@ -31,7 +31,7 @@ def next_steps(page: Page) -> None:
         components.quiet("Only errors of tools in sessions tell what followed.")
         return
     told = row.row(0, named=True)
-    steps = pl.DataFrame({"step": list(STEPS.values()), "errors": [told[step] or 0 for step in STEPS]})
+    steps = pl.DataFrame({"step": list(STEPS.values()), "errors": [float(told[step] or 0) for step in STEPS]})
     steps = steps.with_columns(share=pl.col("errors") / max(told["errors"] or 0, 1)).filter(pl.col("errors") > 0)
     columns = {
         "step": link_table.text("then the model", 40, by="", fills=True),
