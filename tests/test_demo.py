@@ -72,7 +72,7 @@ def test_no_secret_and_no_user_name_is_kept(collector: RunningCollector, seen: l
 
 
 def test_bad_deploy_is_worse_than_the_version_before(collector: RunningCollector, seen: list[dict[str, Any]]) -> None:
-    filters = {"from": "-25h", "by": "service_version", "tool": "apply_diff", "service": "shop-coder"}
+    filters = {"from": "-8d", "by": "service_version", "tool": "apply_diff", "service": "shop-coder"}
     rates = {row["service_version"]: row for row in collector.get("/api/v1/breakdown", **filters)["rows"]}
     assert rates["2.5.0"]["calls"] >= 10
     assert rates["2.5.0"]["error_rate"] > 2 * rates["2.4.0"]["error_rate"]

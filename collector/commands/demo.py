@@ -166,7 +166,7 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
 def _began(random: Random, now_ns: int) -> tuple[float, int]:
     """When a session began, as a share of the last day, below 0 for earlier ones, and in nanoseconds."""
     if random.random() < EARLIER:
-        return -1.0, now_ns - DAY - int(random.random() * EARLIER_DAYS * DAY)
+        return -1.0, now_ns - DAY - int(random.random() ** 2 * EARLIER_DAYS * DAY)  # most of them the day before
     moment = random.random() ** 0.7  # busier towards now
     return moment, now_ns - DAY + int(moment * (DAY - 1800 * SECOND))
 
