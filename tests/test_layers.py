@@ -14,6 +14,7 @@ LAYERS = (
     (
         "errors",
         "files",
+        "intervals",
         "loop",
         "patterns",
         "plural",

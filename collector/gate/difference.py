@@ -22,7 +22,7 @@ from math import sqrt
 from statistics import fmean, variance
 
 from collector.gate.trials import Sum
-from collector.query.statement import Z
+from collector.intervals import Z
 from collector.query.verdicts import Side
 
 Sums = Sequence[Sum]  # of a task's trials on one side

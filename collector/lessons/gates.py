@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
+from collector.intervals import wilson
 from collector.lessons.candidates import Candidate
 from collector.times import DAY
 
-Z = 1.959963984540054  # two-sided 95 % of a normal distribution
 LEAST_DAYS = 2
 LEAST_CALLS = 5
 LEAST_SHARE = 0.05
@@ -67,11 +66,7 @@ class Evidence:
         """Wilson's 95 % interval of the rate."""
         if self.rate is None:
             return None
-        whole = max(self.attempts.calls, len(self.candidate.failures))
-        part = len(self.candidate.failures)
-        half = Z * sqrt(part * (whole - part) / whole + Z * Z / 4)
-        middle = part + Z * Z / 2
-        return max(0.0, (middle - half) / (whole + Z * Z)), min(1.0, (middle + half) / (whole + Z * Z))
+        return wilson(self.rate, max(self.attempts.calls, len(self.candidate.failures)))
 
     @property
     def share(self) -> float:

@@ -28,7 +28,6 @@ class Instructions:
     files: tuple[str, ...]
     instead: tuple[str, ...]
     made: str
-    most_bytes: int | None
 
 
 @cache
@@ -41,7 +40,6 @@ def instructions() -> dict[str, Instructions]:
             tuple(row["files"]),
             tuple(row.get("instead", ())),
             row.get("made", row["files"][0]),
-            row.get("most_bytes"),
         )
         for row in rows
     }

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
+from collector.intervals import Z
 from collector.query.breakdowns import QUANTILES
 from collector.query.filters import BadParameter, Selection, terms_of
 from collector.query.hours import Counts, counted
 from collector.query.quantiles import at_place, ranked
 from collector.query.retries import chains, relation
-from collector.query.statement import Derived, Row, Statement, Z, load, types_of
+from collector.query.statement import Derived, Row, Statement, load, types_of
 from collector.query.streaks import LIMITS, Scope, streak_sql
 from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, per_session, rate, share
 

@@ -13,12 +13,13 @@ from dataclasses import replace
 from math import sqrt
 
 from collector.engine.duckdb.derive import bounded_sum
+from collector.intervals import wilson
 from collector.query.filters import Selection, terms_of
 from collector.query.hours import counted
 from collector.query.retries import retries
 from collector.query.statement import Derived, Row, Statement, load, types_of
 from collector.query.streaks import Scope, streak_sql
-from collector.query.verdicts import FEW_CALLS, Gathered, gathered, rate, wilson
+from collector.query.verdicts import FEW_CALLS, Gathered, gathered, rate
 
 BY = ("model", "service_version", "agent", "provider")
 MOST = 10_000  # values, and values by tool

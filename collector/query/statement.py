@@ -12,6 +12,7 @@ import msgspec
 
 from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
+from collector.intervals import Z
 from collector.query.filters import BY_NAME, BadParameter, Selection
 from collector.times import rfc3339
 
@@ -212,9 +213,6 @@ def rates(
     named = (*keys, *(prefix + name for prefix in sides for name in columns))
     order = order_by(sort, named, keys)
     return Statement(both, selection.params(), order, limit, of_kept=True, of_clock=of_clock)
-
-
-Z = 1.959963984540054  # two-sided 95 % of a normal distribution
 
 
 def share(part: str, whole: str) -> str:

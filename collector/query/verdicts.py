@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Any
 
+from collector.intervals import Z, wilson
 from collector.plural import plural
-from collector.query.statement import Z
 from collector.times import lasting
 
 FEW_CALLS = 20  # on a side; below this, rates are not judged
@@ -59,12 +59,6 @@ class Gathered:
     def one_each(self) -> float:
         """The factor if all calls of a session ended in the same way: each session counts about once."""
         return max(1.0, self.wholes2 / self.whole) if self.whole else 1.0
-
-
-def wilson(share: float, whole: float) -> tuple[float, float]:
-    """Wilson's interval of a share of `whole`, which may be an effective sample size."""
-    middle, half = share * whole + Z * Z / 2, Z * sqrt(whole * share * (1 - share) + Z * Z / 4)
-    return max(0.0, (middle - half) / (whole + Z * Z)), min(1.0, (middle + half) / (whole + Z * Z))
 
 
 def rate(found: Gathered, other: Gathered) -> Side:

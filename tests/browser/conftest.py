@@ -106,3 +106,11 @@ class Tab:
         assert self.page.evaluate(overflow) <= 0
         if self.page.viewport_size and self.page.viewport_size["width"] >= 1440:  # narrower ones scroll their tables
             assert self.page.evaluate(CUT) == []
+
+
+@pytest.fixture
+def tab(browser: Browser, busy: Dashboard) -> Iterator[Tab]:
+    """A tab of a large window on the `busy` dashboard of the module."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield Tab(context, busy.url)
+    context.close()

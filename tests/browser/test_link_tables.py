@@ -39,13 +39,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     running.stop()
 
 
-@pytest.fixture
-def tab(browser: Browser, busy: Dashboard) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield Tab(context, busy.url)
-    context.close()
-
-
 def subjects(tab: Tab) -> Locator:
     """The first cell of each row."""
     return tab.page.locator(".link-table [scope=row]")

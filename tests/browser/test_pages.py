@@ -50,13 +50,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     running.stop()
 
 
-@pytest.fixture
-def tab(browser: Browser, busy: Dashboard) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield Tab(context, busy.url)
-    context.close()
-
-
 def details(busy: Dashboard) -> dict[str, dict[str, str]]:
     """What the pages of one tool, group and session are opened with."""
     group = busy.collector.get("/api/v1/groups", **{"from": "-7d"}, sort="-events", limit=1)["rows"][0]

@@ -45,13 +45,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     running.stop()
 
 
-@pytest.fixture
-def tab(browser: Browser, busy: Dashboard) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield Tab(context, busy.url)
-    context.close()
-
-
 def opened(busy: Dashboard, tab: Tab, session: str, event: str = "") -> None:
     tab.page.goto(f"{busy.url}/session?session={session}&refresh=0{event and '&event=' + event}")
     expect(place(tab)).to_be_visible(timeout=30_000)
