@@ -199,5 +199,5 @@ def test_what_waits_for_the_store_is_told_before_it_is_waited_for(collector: Run
                 told.add((place, value(collector, "misstep_queue_records")))
             else:
                 told.add((place, collector.get("/api/v1/health")["queue"]["records"]))
-        assert collector.get("/api/v1/health")["waiting"] == 0
+            assert collector.get("/api/v1/health")["waiting"] == 0
     assert {("metrics", 2.0), ("health", 2)} <= told
