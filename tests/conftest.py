@@ -23,6 +23,7 @@ import pytest
 import dashboard
 from collector import patterns
 from collector.engine.duckdb.store import Store
+from tests.clickhouse import Front
 from tests.forked import Forked, Streams, finished
 from tests.processes import (  # hooks
     pytest_collection_modifyitems,
@@ -249,6 +250,14 @@ def store() -> Iterator[Store]:
     opened = Store.open("duckdb://:memory:")
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """A ClickHouse for all tests of this process; `database` is the URL of one of their own."""
+    front = Front(tmp_path_factory.mktemp("clickhouse"), free_port()).start()
+    yield front
+    front.kill()
 
 
 @pytest.fixture

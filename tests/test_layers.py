@@ -35,6 +35,7 @@ LAYERS = (
     ("pipeline", "transcripts"),
     ("correlate",),
     ("engine",),
+    ("cluster",),
     ("journal",),
     ("query",),
     ("measures",),
@@ -47,6 +48,7 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 ROOT = Path(__file__).parents[1] / "collector"
 # The engine, and the servers: no other package or module imports them.
 ONLY = {
+    "chdb": (),
     "duckdb": ("engine/duckdb/", "api/sandbox.py"),
     "grpc": ("receive/",),
     "granian": ("receive/",),

@@ -1,0 +1,103 @@
+-- The tables of a cluster, of one template for one server, replicas and shards (collector/cluster/tables.py fills the braces).
+-- `events_rows`, `kept_streaks_rows` and `kept_chains_rows` hold versions of rows: of equal places (the sorting key) the row with the highest
+-- version counts, and none if that one is `gone`. Only `final` reads leave the others out, as the views do that have the names of the local tables.
+-- A place never changes its partition, so that each day is merged for itself, and costs nothing once it is one part.
+
+create table if not exists events_rows (
+  {events},
+  collector          LowCardinality(String), -- who published this version
+  version            UInt64 codec(Delta, ZSTD(1)),
+  gone               UInt8
+) engine = {versions}
+partition by intDiv(time_ns, 86400000000000)
+order by (project, intDiv(time_ns, 3600000000000), service, session, time_ns, event_id)
+ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalSecond({retention})
+settings {settings};
+
+create table if not exists kept_streaks_rows (
+  {kept_streaks},
+  received_ns        Int64 codec(Delta, ZSTD(1)), -- when its last event was received: until when it is kept
+  collector          LowCardinality(String),
+  version            UInt64 codec(Delta, ZSTD(1)),
+  gone               UInt8
+) engine = {versions}
+partition by intDiv(started, 86400000000000)
+order by (project, scope, kind, service, session, started, first_event_id)
+ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalSecond({retention})
+settings {settings};
+
+create table if not exists kept_chains_rows (
+  {kept_chains},
+  received_ns        Int64 codec(Delta, ZSTD(1)), -- when its error was received
+  collector          LowCardinality(String),
+  version            UInt64 codec(Delta, ZSTD(1)),
+  gone               UInt8
+) engine = {versions}
+partition by intDiv(time_ns, 86400000000000)
+order by (project, intDiv(time_ns, 3600000000000), service, session, time_ns, event_id)
+ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalSecond({retention})
+settings {settings};
+
+create or replace view events as select * except (collector, version, gone) from events_rows final;
+
+create or replace view kept_streaks as select * except (received_ns, collector, version, gone) from kept_streaks_rows final;
+
+create or replace view kept_chains as select * except (received_ns, collector, version, gone) from kept_chains_rows final;
+
+-- The newest event of each service: it decides which streaks and chains are still open.
+create table if not exists kept_newest_rows (
+  project            LowCardinality(Nullable(String)),
+  service            LowCardinality(Nullable(String)),
+  time_ns            Int64
+) engine = {newest}
+order by (project, service)
+settings {settings};
+
+create or replace view kept_newest as select * from kept_newest_rows final;
+
+-- Small tables of each collector, published whole when they changed; `gone` as above.
+create table if not exists senders_rows (
+  {senders},
+  version            UInt64,
+  gone               UInt8
+) engine = {small}
+order by (collector, about, source, service, name, sign)
+settings {settings};
+
+create or replace view senders as select * except (version, gone) from senders_rows final;
+
+-- Events that were merged: the younger id redirects to the older.
+create table if not exists redirects_rows (
+  {redirects},
+  version            UInt64,
+  gone               UInt8
+) engine = {small}
+order by old_id
+ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalSecond({retention})
+settings {settings};
+
+create or replace view redirects as select * except (version, gone) from redirects_rows final;
+
+-- Which collector published the events of a request: who wrote it first. Another that took the same request leaves it alone.
+create table if not exists requests_rows (
+  identity           UUID,
+  collector          LowCardinality(String),
+  received_ns        Int64 codec(Delta, ZSTD(1))
+) engine = {plain}
+order by (identity, collector)
+ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalDay(2)
+settings {settings};
+
+-- How far each collector has come: everything that it answered before `published_ns` is published; `pending` counts what is not.
+create table if not exists collectors_rows (
+  collector          String,
+  at_ns              Int64,
+  published_ns       Int64,
+  pending            UInt64,
+  version            UInt64,
+  gone               UInt8
+) engine = {small}
+order by collector
+settings {settings};
+
+create or replace view collectors as select * except (version, gone) from collectors_rows final
