@@ -25,8 +25,8 @@ from litestar.types import ASGIApp
 
 from collector import telemetry
 from collector.alerts.engine import Engine
-from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
+from collector.alerts.send import send
 from collector.alerts.trying.backtest import LookedBack
 from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying

@@ -18,10 +18,10 @@ import stamina
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine, Measuring, rest_after
 from collector.alerts.ledger import UNTIL_RESOLVED, Ledger, Silence
-from collector.alerts.notify import send
 from collector.alerts.recorder import worst_first
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import Rule, parse_condition
+from collector.alerts.send import send
 from collector.alerts.state import Alert, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
 from collector.engine.duckdb.store import Store
@@ -642,7 +642,7 @@ def test_who_does_not_answer_does_not_hold_up_the_end(
     world: World, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collector.alerts.engine.CLOSE_S", 0.1)
-    monkeypatch.setattr("collector.alerts.notify.TIMEOUT_S", 60.0)
+    monkeypatch.setattr("collector.alerts.send.TIMEOUT_S", 60.0)
 
     async def story() -> None:
         running = asyncio.create_task(world.engine.run())
@@ -841,3 +841,40 @@ def test_shown_first_is_what_has_an_alert_then_what_is_nearest_to_one() -> None:
     rise = Rule("rise", "errors", parse_condition("> 2x previous 1h", "errors"), {}, by=("tool",))
     steady, risen, new = Sample({}, 100.0, 100, 100.0), Sample({}, 10.0, 10, 1.0), Sample({}, 500.0, 500)
     assert worst_first(rise, [steady, risen, new]) == (risen, steady, new)
+
+
+INCIDENTS = """
+rules:
+  - {{name: broken, measure: errors, by: [tool], condition: "> 3", notify: [pager]}}
+receivers:
+  pager: {{{kind}, group_interval: 0s, repeat: 1h}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["pagerduty", "opsgenie"])
+def test_an_incident_is_opened_once_and_closed_by_its_key_over_failures_and_restarts(
+    kind: str, world: World, hook: Webhook
+) -> None:
+    key, base = "k" * 32, hook.url.removesuffix("/hook")
+    world.rules(INCIDENTS.format(kind=f"{kind}: {key}, api_url: '{base}'"))
+    hook.status, hook.headers = 429, {"Retry-After": "60"}
+    world.tick(x=4, y=5)
+    assert hook.taken == []
+    hook.status = 200
+    world.tick(x=4, y=5)
+    assert hook.taken == [], "it asked for a minute"
+    for _ in range(5):
+        world.tick(x=4, y=5)
+    assert len(hook.taken) == 2, "one for each alert"
+    world.restart()
+    world.tick(HOUR, x=4, y=5)
+    assert len(hook.taken) == 4, "told again"
+    world.tick(x=4, y=1)
+    world.tick(x=4, y=1)
+    opened, closed = hook.taken[:4], hook.taken[4:]
+    name = {"pagerduty": "dedup_key", "opsgenie": "alias"}[kind]
+    assert len({body[name] for body in opened}) == 2
+    assert len(closed) == 1
+    if kind == "pagerduty":
+        assert closed[0]["event_action"] == "resolve"
+        assert [body["dedup_key"] for body in opened].count(closed[0]["dedup_key"]) == 2

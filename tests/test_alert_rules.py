@@ -63,8 +63,7 @@ def test_a_receiver_with_two_addresses_is_told_by_each_on_its_own() -> None:
     team, second, pager = parse_rules(GOOD).receivers
     assert (team.key, second.key, pager.key) == ("team", "team/2", "pager")
     assert (team.name, team.group_wait_ns, team.repeat_ns) == (second.name, 30 * SECOND, 4 * HOUR)
-    assert pager.webhook
-    assert not team.webhook
+    assert (pager.kind, team.kind) == ("webhook", "apprise")
     assert "example.org" not in repr(pager)
 
 
@@ -192,7 +191,7 @@ BAD_LINES = [
     ("  - {name: b, measure: error_rate, condition: '> 30'}", 5, "write 0.3 or 30 %"),
     ("  - nothing", 5, "rule 2: must be a mapping"),
     ("receivers: [a]", 5, "field 'receivers': must be a mapping"),
-    ("receivers:\n  a: {}", 6, "receiver 'a': give either apprise: [addresses] or webhook: address"),
+    ("receivers:\n  a: {}", 6, "receiver 'a': give one of apprise: [addresses], webhook: address, pagerduty: key"),
     ("receivers:\n  a: {webhook: 'ftp://x'}", 6, "write an http:// or https:// address"),
     ("receivers:\n  a: {webhook: 'http://x:99999/'}", 6, "names no host and port that can be reached"),
     ("receivers:\n  a: {webhook: 'http://[::1/'}", 6, "names no host and port that can be reached"),

@@ -15,8 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from collector.alerts import notify
-from collector.alerts.notify import Notification, alertmanager, describe, format_value, group_of, send, text
+from collector.alerts import send as sending
+from collector.alerts.notify import Notification, alertmanager, describe, format_value, group_of, text
 from collector.alerts.rules import Receiver, Rule, parse_condition
+from collector.alerts.send import send
 from collector.alerts.state import Alert, Reason, State
 from collector.errors import Rejected, Unavailable
 from collector.times import rfc3339
@@ -42,7 +44,7 @@ RULE = Rule(
     description="Look at {{ service }}.",
 )
 ALERT = Alert("diff-tool-failing", (("service", "api"),), State.FIRING, 0.344, 64, 0.3, FIRED - MINUTE, FIRED, FIRED)
-TEAM = Receiver("team", "team/2", "", webhook=True, group_by=("name", "service"))
+TEAM = Receiver("team", "team/2", "", kind="webhook", group_by=("name", "service"))
 
 
 def scrub(value: str) -> str:
@@ -287,7 +289,7 @@ class Endless:
 def test_an_answer_has_a_time_and_a_size(
     beginning: bytes, again: bytes, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
     server = Endless(beginning, again, 0.1)
     started = time.monotonic()
     with contextlib.nullcontext() if taken else pytest.raises(Unavailable, match="did not answer within 1 s"):
@@ -299,7 +301,7 @@ def test_an_answer_has_a_time_and_a_size(
 
 def test_apprise_sends_and_its_failures_may_be_tried_again(hook: Webhook, caplog: pytest.LogCaptureFixture) -> None:
     address = hook.url.replace("http://", f"json://user:{SECRET}@")
-    receiver = replace(TEAM, webhook=False, address=address)
+    receiver = replace(TEAM, kind="apprise", address=address)
     with caplog.at_level(logging.DEBUG):
         send(notification(ALERT, receiver=receiver))
         hook.status = 500
@@ -314,14 +316,14 @@ def test_apprise_sends_and_its_failures_may_be_tried_again(hook: Webhook, caplog
 
 def test_apprise_does_not_know_every_address() -> None:
     with pytest.raises(Rejected):
-        send(notification(ALERT, receiver=replace(TEAM, webhook=False, address="slak://a/b/c")))
+        send(notification(ALERT, receiver=replace(TEAM, kind="apprise", address="slak://a/b/c")))
 
 
 def test_mail_reaches_an_smtp_server() -> None:
     mailbox = Mailbox()
     try:
         address = f"mailto://127.0.0.1:{mailbox.port}/?from=misstep@example.org&to=team@example.org&mode=insecure"
-        receiver = replace(TEAM, webhook=False, address=address)
+        receiver = replace(TEAM, kind="apprise", address=address)
         send(notification(ALERT, receiver=receiver))
         (message,) = mailbox.taken
         assert message["Subject"] == "firing: diff-tool-failing, api"
@@ -338,13 +340,13 @@ def test_mail_reaches_an_smtp_server() -> None:
 def test_a_slow_mail_server_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     from apprise.plugins.email.base import NotifyEmail
 
-    monkeypatch.setattr(notify, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr(sending, "TIMEOUT_S", 0.1)
     monkeypatch.setattr(NotifyEmail, "socket_connect_timeout", 0.3)
     mailbox = Mailbox()
     mailbox.pause_s = 1.0
     try:
         address = f"mailto://127.0.0.1:{mailbox.port}/?from=misstep@example.org&to=team@example.org&mode=insecure"
-        send(notification(ALERT, receiver=replace(TEAM, webhook=False, address=address)))
+        send(notification(ALERT, receiver=replace(TEAM, kind="apprise", address=address)))
         assert len(mailbox.taken) == 1
     finally:
         mailbox.close()
@@ -356,7 +358,7 @@ def test_slack_gets_what_slack_takes(hook: Webhook, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(NotifySlack, "webhook_url", hook.url)
     hook.body = b"ok"
     tokens = f"T1JJ3T3L2/A1BRTD4JD/{SECRET:T<24}"
-    send(notification(ALERT, receiver=replace(TEAM, webhook=False, address=f"slack://{tokens}/%23agents")))
+    send(notification(ALERT, receiver=replace(TEAM, kind="apprise", address=f"slack://{tokens}/%23agents")))
     (message,) = hook.taken
     assert message["channel"] == "#agents"
     said = str(message)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from collector.alerts.addresses import kinds, wrong_with
+from collector.alerts.addresses import kinds, receiver_of, wrong_with
+from collector.alerts.rules import KINDS, receivers_of
 from collector.tables import load_toml, schemas
 
 X = "Ab3" + "d7Ef" * 7 + "9"
@@ -20,7 +23,10 @@ def test_a_known_service_is_taken(address: str) -> None:
     from apprise import Apprise
 
     assert wrong_with(address, ()) == ""
-    assert address.startswith("https:") or len(Apprise(address)) == 1
+    said = receiver_of(address)
+    assert said.keys() - {"api_url"} <= {*KINDS, "apprise"}
+    assert "apprise" not in said or len(Apprise(address)) == 1
+    assert receivers_of("team", said)
 
 
 HOSTILE = [
@@ -50,6 +56,23 @@ def test_hosts_that_are_named_may_be_reached_without_tls() -> None:
     assert wrong_with("http://127.0.0.1:9/hook", ["push.internal"]) != ""
     assert wrong_with("json://push.internal/", ["push.internal"]) != ""
     assert wrong_with("slack://push.internal/x?template=/etc/passwd", ["push.internal"]) != ""
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("pagerduty://X", {"pagerduty": X}),
+        ("pagerduty://X/?region=eu", {"pagerduty": X, "api_url": "https://events.eu.pagerduty.com"}),
+        ("pagerduty://route@X", {"apprise": [f"pagerduty://route@{X}"]}),
+        ("opsgenie://X?region=eu", {"opsgenie": X, "api_url": "https://api.eu.opsgenie.com"}),
+        ("opsgenie://X/#team", {"apprise": [f"opsgenie://{X}/#team"]}),
+        ("alertmanagers://h.example:9093/am", {"alertmanager": "https://h.example:9093/am"}),
+        ("alertmanager://127.0.0.1:9093", {"alertmanager": "http://127.0.0.1:9093"}),
+        ("https://h.example/hook", {"webhook": "https://h.example/hook"}),
+    ],
+)
+def test_an_address_is_the_receiver_that_the_rule_file_gets(address: str, said: dict[str, Any]) -> None:
+    assert receiver_of(made_up(address)) == said
 
 
 def test_every_kind_has_an_example_of_its_own_scheme() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
@@ -19,6 +19,7 @@ from collector.tables import load_toml, schemas
 
 MOST = 2_000  # characters of an address
 _SHAPE = re.compile(r"(?P<scheme>[a-z0-9]+)://[!-\[\]-~]+")  # visible ASCII; a \ is a / to some, and not to others
+_KEY = re.compile(r"(?P<scheme>[a-z]+)://(?P<key>[A-Za-z0-9_+-]{8,})/?(?:\?region=(?P<region>[a-z]+))?")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
@@ -31,6 +32,7 @@ class Scheme:
     example: str
     host: bool = False
     parameters: tuple[str, ...] | bool = ()
+    regions: Mapping[str, str] = field(default_factory=dict)  # addresses of a service that its key alone is enough for
 
 
 @cache
@@ -43,7 +45,21 @@ def kinds() -> Mapping[str, Scheme]:
 def _kind(row: Mapping[str, Any]) -> Scheme:
     given = row.get("parameters", ())
     parameters = given if isinstance(given, bool) else tuple(given)
-    return Scheme(row["name"], row["service"], row["example"], row.get("host", False), parameters)
+    return Scheme(
+        row["name"], row["service"], row["example"], row.get("host", False), parameters, row.get("regions", {})
+    )
+
+
+def receiver_of(address: str) -> dict[str, Any]:
+    """The receiver with this address, which `wrong_with` has found good, as a rule file says it."""
+    if address.startswith(("https:", "http:")):
+        return {"webhook": address}
+    if address.startswith("alertmanager"):
+        return {"alertmanager": _as_web(address)}
+    if short := _short(address):
+        service, key, region = short
+        return {service: key} | ({"api_url": kinds()[service].regions[region]} if region else {})
+    return {"apprise": [address]}
 
 
 def wrong_with(address: str, allowed: Collection[str]) -> str:
@@ -81,8 +97,26 @@ def _unknown_parameters(address: str, scheme: Scheme) -> str:
     return listed if unknown or not query else ""
 
 
+def _short(address: str) -> tuple[str, str, str] | None:
+    """Service, key and region of an address that has nothing else."""
+    found = _KEY.fullmatch(address)
+    scheme = kinds().get(found["scheme"]) if found else None
+    if not found or not scheme or (found["region"] or "us") not in scheme.regions:
+        return None
+    return scheme.name, found["key"], found["region"] or ""
+
+
+def _as_web(address: str) -> str:
+    """The address of an Alertmanager as that of a web server: with TLS if its scheme ends in s."""
+    return f"http{address.removeprefix('alertmanager')}"
+
+
 def _host_of(address: str) -> tuple[str | None, int]:
     """Host and port that a message to this address would go to, as what sends it reads them; None if it cannot."""
+    if _short(address):
+        return "", 443
+    if address.startswith("alertmanager"):
+        address = _as_web(address)
     if address.startswith(("https:", "http:")):
         import httpx  # 10 MiB, only needed with a webhook
 

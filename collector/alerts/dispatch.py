@@ -131,7 +131,7 @@ class Dispatch:
         import stamina  # 2 MiB, only needed with receivers
 
         key = notification.receiver.key
-        on = _pause if notification.receiver.webhook else ()  # Apprise does not say whether waiting could help
+        on = () if notification.receiver.kind == "apprise" else _pause  # it does not say whether waiting could help
         try:
             for attempt in stamina.retry_context(on=on, attempts=2, timeout=ATTEMPTS_S):
                 with attempt:

@@ -1,43 +1,28 @@
-"""From alerts to messages: what a notification says (pure), and the two ways to send it.
+"""From alerts to messages: what a notification says. Pure; sending it is in send.py.
 
-A webhook gets Alertmanager's JSON, version 4, so that receivers made for Alertmanager work; everything else goes by
-Apprise. Labels come from agents and are hostile: in sentences they can neither mention anybody, nor start a line or
-name a link.
+Labels come from agents and are hostile: in sentences they can neither mention anybody, nor start a line or name a link.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import logging
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from collector.alerts import summary
-from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
+from collector.alerts.rules import MEASURES, Receiver, Rule
 from collector.alerts.state import Alert, Reason, State, rule_labels, seen_as
-from collector.errors import Rejected, Unavailable
 from collector.measures.families import GONE
 from collector.measures.measure import Labels
 from collector.query.filters import escaped
-from collector.times import SECOND, lasting, retry_after_s, rfc3339
+from collector.times import SECOND, lasting, rfc3339
 from collector.visible import visible
 
-if TYPE_CHECKING:
-    import ssl
-
-    import httpx
-
 MAX_ALERTS = 100  # per message; further ones are only counted
-TIMEOUT_S = 5.0  # for all of a webhook's answer
-MOST_READ = 64 << 10  # bytes of it
-STEP_S = 30.0  # for each answer of a service behind Apprise
 PAGES = {  # of the dashboard, by measure; the others are about errors
     "calls": "tools", "p95_ms": "tools", "silent": "sources", "streak": "streaks", "streaks": "streaks",
     "recovery_rate": "retries", "retries": "retries",
@@ -115,7 +100,9 @@ def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
 
 
 def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:
-    """The labels that an alert shares with the others of its message."""
+    """The labels that an alert shares with the others of its message: all of them, where every alert has its own."""
+    if receiver.one_each:
+        return tuple(sorted(item_labels.items()))
     names = ["alertname" if name == "name" else name for name in receiver.group_by]
     return tuple((name, item_labels.get(name, "")) for name in names)
 
@@ -123,7 +110,7 @@ def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:
 def alertmanager(notification: Notification) -> dict[str, Any]:
     """The notification as Alertmanager's webhook JSON, version 4."""
     items = notification.items
-    annotations = [_annotations(item) for item in items]
+    annotations = [annotations_of(item) for item in items]
     group = dict(notification.group)
     return {
         "version": "4",
@@ -171,104 +158,6 @@ def _part(item: Item) -> str:
     if item.link:
         lines.append(item.link)
     return "\n".join(lines)
-
-
-def trial_message(receiver: Receiver, now_ns: int) -> Notification:
-    """The test message: about an alert that fires without cause."""
-    rule = Rule(
-        "misstep-test",
-        "errors",
-        parse_condition("> 0", "errors"),
-        {},
-        severity="info",
-        summary="This is a test. Alerts will reach you here.",
-    )
-    alert = Alert(rule.name, (), State.FIRING, 1.0, 1, 0.0, now_ns, now_ns, now_ns)
-    item = describe(rule, alert, scrub=str)
-    return Notification(receiver, group_of(item.labels, receiver), Reason.FIRST, (alert,), (item,))
-
-
-def send(notification: Notification) -> None:
-    """Sends a message. Raises Unavailable if retrying may help, else Rejected, and nothing else."""
-    if notification.receiver.webhook:
-        _post(notification.receiver.address, alertmanager(notification))
-    else:
-        _apprise(notification.receiver.address, *text(notification), firing=notification.status == "firing")
-
-
-def tell(receiver: Receiver, now_ns: int) -> dict[str, Any]:
-    """Sends a test message to one address; what became of it."""
-    try:
-        send(trial_message(receiver, now_ns))
-    except (Rejected, Unavailable) as error:
-        return {"receiver": receiver.key, "sent": False, "error": str(error)}
-    return {"receiver": receiver.key, "sent": True, "error": None}
-
-
-def _post(address: str, payload: Mapping[str, object]) -> None:
-    import httpx  # 10 MiB, only needed with a webhook
-
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address, which is often the secret
-    try:
-        answer = asyncio.run(_answer(address, payload))
-    except TimeoutError:
-        raise Unavailable(f"did not answer within {TIMEOUT_S:g} s") from None
-    except httpx.TransportError as error:
-        raise Unavailable(f"cannot be reached: {type(error).__name__}") from None
-    except (httpx.InvalidURL, ValueError):
-        raise Rejected("the address is not one that can be posted to") from None
-    if answer.is_success:
-        return
-    if answer.status_code in (408, 425, 429) or answer.status_code >= 500:
-        after = retry_after_s(answer.headers.get("Retry-After", ""), time.time())
-        raise Unavailable(f"answered {answer.status_code}", after or 1.0)
-    raise Rejected(f"answered {answer.status_code}")
-
-
-async def _answer(address: str, payload: Mapping[str, object]) -> httpx.Response:
-    """What a webhook answers, with the beginning of its body read. Only a task can be given a time for all of it:
-    httpx's own limit is for each read.
-    """
-    import httpx
-
-    async with (
-        asyncio.timeout(TIMEOUT_S),
-        httpx.AsyncClient(timeout=None, verify=_trusted()) as client,
-        client.stream("POST", address, json=payload) as answer,
-    ):
-        read = 0
-        async for part in answer.aiter_raw():
-            read += len(part)
-            if read >= MOST_READ:
-                break
-    return answer
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """The certificate authorities that this machine trusts: reading them takes longer than most messages."""
-    import httpx
-
-    return httpx.create_ssl_context()
-
-
-def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
-    from apprise import Apprise, NotifyFormat, NotifyType  # 35 MiB with its services
-
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines may hold the address
-    channel = Apprise()
-    if not channel.add(address):
-        raise Rejected("Apprise does not know this address")
-    for service in channel:
-        service.socket_connect_timeout = max(service.socket_connect_timeout, STEP_S)  # SMTP's for every answer
-        service.socket_read_timeout = max(service.socket_read_timeout, STEP_S)
-    kind = NotifyType.WARNING if firing else NotifyType.SUCCESS
-    try:  # without a time for all of it: Apprise would go on with what it no longer waits for, and so send it twice
-        sent = channel.notify(body=body, title=title, notify_type=kind, body_format=NotifyFormat.TEXT)
-    except Exception as error:  # a failing plug-in of Apprise must not look like a defect of ours
-        raise Unavailable(f"Apprise failed: {type(error).__name__}") from None
-    if not sent:
-        raise Unavailable("was not taken by the service; Apprise does not say why")
 
 
 def _default_summary(rule: Rule, alert: Alert, shown: Mapping[str, str]) -> str:
@@ -332,7 +221,8 @@ def _plain(value: str) -> str:
     return calm if len(calm) <= 200 else calm[:199] + "…"
 
 
-def _annotations(item: Item) -> dict[str, str]:
+def annotations_of(item: Item) -> dict[str, str]:
+    """What is said of an alert besides its labels."""
     words = {
         "summary": item.summary,
         "description": item.description,

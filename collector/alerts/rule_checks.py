@@ -154,8 +154,9 @@ def _bad_filter(name: str, value: Any) -> str:
 
 def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[tuple[Place, str]]:
     yield from _unknown(raw, "group_by", labels, "is no label of any rule")
-    if "webhook" in raw and not _reachable(raw["webhook"]):
-        yield ("webhook",), "names no host and port that can be reached; write http://host:port/path"
+    for field in ("webhook", "alertmanager", "api_url"):
+        if field in raw and not _reachable(raw[field]):
+            yield (field,), "names no host and port that can be reached; write http://host:port/path"
     if not raw.get("apprise"):
         return
     from apprise import Apprise  # 35 MiB with its services, for who sends through it

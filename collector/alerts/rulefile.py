@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from collector.alerts.rule_checks import Place, meaning, nearest, suggestion
-from collector.alerts.rules import Receiver, RuleFile, receivers_of, rule_of, test_of
+from collector.alerts.rules import KINDS, Receiver, RuleFile, receivers_of, rule_of, test_of
 from collector.errors import Mistaken
 from collector.tables import schemas
 
@@ -320,7 +320,7 @@ class _Document:
         value = self._at(at) if shown and len(at) > 2 else None
         owner, rest = self._owner(at)
         field = ".".join(str(part + 1) if isinstance(part, int) else part for part in rest)
-        is_address = at[:1] == ("receivers",) and at[2:3] in (("webhook",), ("apprise",))
+        is_address = at[:1] == ("receivers",) and at[2:3] and at[2] in ("apprise", "api_url", *KINDS)
         text = _scheme(value) if is_address else _shown(value)
         self.mistakes.append(Mistake(self.lines.get(near, 1), owner, field, text, message))
 

@@ -26,6 +26,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
 }
 
+KINDS = ("webhook", "pagerduty", "opsgenie", "alertmanager")  # of receivers, besides what goes by Apprise
 SEVERITIES = ("critical", "warning", "info")  # the most urgent first
 
 
@@ -127,12 +128,18 @@ class Receiver:
 
     name: str  # in the file
     key: str  # name, or name/2 for the second address
-    address: str
-    webhook: bool = False  # Alertmanager's JSON is posted to `address`; else Apprise sends
+    address: str  # or the key of a service that has one address
+    kind: str = "apprise"  # one of KINDS: who takes the message at `address`
+    api_url: str = ""  # the service's address where it is not the usual one
     group_by: tuple[str, ...] = ("name",)
     group_wait_ns: int = 0
     group_interval_ns: int = 10 * SECOND
     repeat_ns: int = 4 * HOUR
+
+    @property
+    def one_each(self) -> bool:
+        """Whether every alert has a message of its own, because it is an incident of its own there."""
+        return self.kind in ("pagerduty", "opsgenie")
 
     def __repr__(self) -> str:
         return f"Receiver({self.key!r})"
@@ -251,20 +258,28 @@ def test_of(raw: Mapping[str, Any], line: int) -> RuleTest:
 
 def receivers_of(name: str, raw: Mapping[str, Any]) -> tuple[Receiver, ...]:
     """The addresses of one receiver from its checked YAML."""
-    addresses = [raw["webhook"]] if "webhook" in raw else raw["apprise"]
+    [kind] = [kind for kind in (*KINDS, "apprise") if kind in raw]
+    addresses = raw[kind] if kind == "apprise" else [raw[kind]]
     return tuple(
         Receiver(
             name=name,
             key=name if i == 1 else f"{name}/{i}",
             address=address,
-            webhook="webhook" in raw,
+            kind=kind_of(address) if kind == "apprise" else kind,
+            api_url=raw.get("api_url", ""),
             group_by=tuple(raw.get("group_by", ("name",))),
             group_wait_ns=duration_ns("group_wait", raw.get("group_wait", "0s")),
             group_interval_ns=duration_ns("group_interval", raw.get("group_interval", "10s")),
-            repeat_ns=duration_ns("repeat", raw.get("repeat", "4h")),
+            repeat_ns=duration_ns("repeat", raw.get("repeat", "1m" if kind == "alertmanager" else "4h")),
         )
         for i, address in enumerate(addresses, 1)
     )
+
+
+def kind_of(address: str) -> str:
+    """Who takes a message to an address of Apprise: Apprise opens an incident for each message, and closes none."""
+    scheme = address.partition("://")[0].lower()
+    return scheme if scheme in ("pagerduty", "opsgenie") else "apprise"
 
 
 def _filter(value: Any) -> list[str] | str | bool:

@@ -155,7 +155,7 @@ def receiver_rows(engine: Engine) -> list[dict[str, Any]]:
         rows.append(
             {
                 "receiver": receiver.key,
-                "kind": "webhook" if receiver.webhook else "apprise",
+                "kind": receiver.kind,
                 "success": at(one.success_ns) if one else None,
                 "failure": at(one.failure_ns) if one else None,
                 "failures": one.failures if one else 0,

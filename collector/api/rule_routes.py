@@ -20,7 +20,7 @@ from litestar.types import ControllerRouterHandler
 
 from collector.access import check_caller, check_json, check_rules
 from collector.alerts import status, written
-from collector.alerts.addresses import kinds, wrong_with
+from collector.alerts.addresses import kinds, receiver_of, wrong_with
 from collector.alerts.changing import File, change, check, file_of
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import MAX_BYTES, RuleError, read_values
@@ -136,9 +136,7 @@ async def add_receiver(request: Asked) -> Response[bytes]:
     allowed = [host.lower() for host in request.app.state.settings.receiver_hosts]
     if wrong := await asyncio.to_thread(wrong_with, wanted.address, allowed):
         raise BadParameter("address", "", f"the address of {wanted.name!r} {wrong}", kinds())
-    web = wanted.address.startswith(("https:", "http:"))
-    receiver = {"webhook": wanted.address} if web else {"apprise": [wanted.address]}
-    file = await _changed(request, partial(_receiving, name=wanted.name, receiver=receiver))
+    file = await _changed(request, partial(_receiving, name=wanted.name, receiver=receiver_of(wanted.address)))
     return _answer(file, {"name": wanted.name}, 201) if isinstance(file, File) else file
 
 

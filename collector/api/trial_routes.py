@@ -19,9 +19,9 @@ from litestar.types import ControllerRouterHandler
 
 from collector.access import check_json, check_rules
 from collector.alerts import status
-from collector.alerts.notify import tell
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile
+from collector.alerts.send import tell
 from collector.alerts.trying.backtest import Past
 from collector.alerts.trying.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.api.alert_routes import RULES_SHOWN, options_of

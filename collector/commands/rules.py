@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collector.alerts.notify import format_value, tell
+from collector.alerts.notify import format_value
 from collector.alerts.rulefile import load_rules
+from collector.alerts.send import tell
 from collector.alerts.summary import duration
 from collector.commands.client import collector, said
 from collector.commands.progress import progress

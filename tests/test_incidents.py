@@ -1,0 +1,193 @@
+"""Alerts as incidents: one for each alert, closed by its own key, on the wire of each service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.alerts.incidents import calls, key_of
+from collector.alerts.rulefile import RuleError, parse_rules
+from collector.alerts.rules import Receiver, receivers_of
+from collector.alerts.send import send, tell
+from collector.alerts.state import State
+from collector.errors import Unavailable
+from tests.test_notify import ALERT, FIRED, MINUTE, SECRET, notification
+from tests.webhook import Webhook
+
+# Before Python 3.13, a service of Apprise imports it.
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
+KEY = "k3y" + "A1" * 12
+OVER = replace(ALERT, state=State.INACTIVE, value=0.1, resolved_ns=FIRED + 5 * MINUTE)
+OTHER = replace(ALERT, labels=(("service", "web"),))
+KINDS = ("pagerduty", "opsgenie", "alertmanager")
+
+
+class Desk(Webhook):
+    """Accepts what its API accepts, and keeps path, headers and body of each request."""
+
+    def keep(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        super().keep(path, headers, body)
+        self.taken[-1] = (path, headers, self.taken[-1])
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    opened = Desk()
+    yield opened
+    opened.close()
+
+
+def receiver(kind: str, url: str, **more: Any) -> Receiver:
+    base = url.removesuffix("/hook")
+    said = {"alertmanager": base} if kind == "alertmanager" else {kind: KEY, "api_url": base}
+    return receivers_of("pager", said | more)[0]
+
+
+def test_pagerduty_gets_one_incident_for_each_alert_and_the_end_of_each(desk: Desk) -> None:
+    pager = receiver("pagerduty", desk.url)
+    for alert in (ALERT, OTHER, ALERT, OVER):  # fired, another, repeated, resolved
+        send(notification(alert, receiver=pager))
+    assert {path for path, _, _ in desk.taken} == {"/v2/enqueue"}
+    first, other, again, over = (body for _, _, body in desk.taken)
+    assert [body["event_action"] for _, _, body in desk.taken] == ["trigger"] * 3 + ["resolve"]
+    assert first["dedup_key"] == again["dedup_key"] == over["dedup_key"] != other["dedup_key"]
+    assert over == {"routing_key": KEY, "event_action": "resolve", "dedup_key": first["dedup_key"]}
+    assert first["client_url"] == first["links"][0]["href"]
+    assert first["payload"] == {
+        "summary": "apply_diff fails 34 % for api",
+        "source": "api",
+        "severity": "warning",
+        "timestamp": "2026-11-21T21:41:51.123456789Z",
+        "group": "diff-tool-failing",
+        "custom_details": {
+            "service": "api", "team": "agents", "alertname": "diff-tool-failing", "severity": "warning",
+            "summary": "apply_diff fails 34 % for api", "description": "Look at api.", "value": "0.344",
+            "link": first["client_url"],
+        },
+    }  # fmt: skip
+
+
+def test_opsgenie_opens_by_alias_and_closes_by_it(desk: Desk) -> None:
+    pager = receiver("opsgenie", desk.url)
+    for alert in (ALERT, OVER):
+        send(notification(alert, receiver=pager))
+    (opened_at, headers, opened), (closed_at, closing, closed) = desk.taken
+    assert (opened_at, headers["Authorization"]) == ("/v2/alerts", f"GenieKey {KEY}")
+    assert closed_at == f"/v2/alerts/{opened['alias']}/close?identifierType=alias"
+    assert closing["Authorization"] == f"GenieKey {KEY}"
+    assert closed == {"source": "Misstep", "note": "apply_diff fails 10 % for api"}
+    assert (opened["message"], opened["priority"]) == ("apply_diff fails 34 % for api", "P3")
+    assert (opened["entity"], opened["tags"]) == ("api", ["diff-tool-failing"])
+    assert opened["details"]["team"] == "agents"
+    assert opened["description"].startswith("apply_diff fails 34 % for api\nLook at api.\nhttp://dash:8501/errors?")
+
+
+def test_alertmanager_is_told_as_by_a_prometheus_server() -> None:
+    manager = receiver("alertmanager", "http://h:9093/prefix/hook")
+    assert manager.repeat_ns == MINUTE, "an Alertmanager forgets what it is not told again"
+    [call] = calls(notification(ALERT, OVER, receiver=manager), FIRED + MINUTE)
+    firing, resolved = call.body
+    assert call.address == "http://h:9093/prefix/api/v2/alerts"
+    assert firing["labels"] == resolved["labels"] == {
+        "alertname": "diff-tool-failing", "service": "api", "severity": "warning", "team": "agents",
+    }  # fmt: skip
+    assert firing["startsAt"] == resolved["startsAt"] == "2026-11-21T21:41:51.123456789Z"
+    assert firing["endsAt"] == "2026-11-21T21:47:51.123456789Z", "five minutes after now"
+    assert resolved["endsAt"] == "2026-11-21T21:46:51.123456789Z"
+    assert firing["generatorURL"].startswith("http://dash:8501/errors?")
+    assert firing["annotations"]["summary"] == "apply_diff fails 34 % for api"
+    slow = replace(manager, repeat_ns=10 * MINUTE)
+    assert calls(notification(ALERT, receiver=slow), FIRED)[0].body[0]["endsAt"] == "2026-11-21T22:21:51.123456789Z"
+
+
+def test_names_of_labels_are_those_that_every_alertmanager_takes() -> None:
+    odd = replace(ALERT, labels=(("prompt.version", "1"), ("prompt-version", "2"), ("9lives", "x"), ("model", "")))
+    [call] = calls(notification(odd, receiver=receiver("alertmanager", "http://h:9093/api/v2/alerts/hook")), FIRED)
+    assert call.address == "http://h:9093/api/v2/alerts"
+    said = call.body[0]["labels"]
+    assert (said["prompt_version"], said["_9lives"], said["model"]) == ("2;1", "x", "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("status", "headers", "seconds"), [(429, {"Retry-After": "7"}, 7.0), (500, {}, 1.0)])
+def test_what_was_not_taken_is_sent_again_with_the_same_key(
+    kind: str, status: int, headers: dict[str, str], seconds: float, desk: Desk
+) -> None:
+    pager = receiver(kind, desk.url)
+    desk.status, desk.headers = status, headers
+    with pytest.raises(Unavailable, match=f"answered {status}") as caught:
+        send(notification(ALERT, receiver=pager))
+    assert caught.value.retry_after == seconds
+    assert KEY not in str(caught.value)
+    desk.status = 200
+    send(notification(ALERT, receiver=pager))
+    assert len(desk.taken) == 1
+
+
+@pytest.mark.parametrize(("kind", "requests"), [("pagerduty", 2), ("opsgenie", 2), ("alertmanager", 1)])
+def test_a_test_message_leaves_no_incident_open(kind: str, requests: int, desk: Desk) -> None:
+    assert tell(receiver(kind, desk.url), FIRED) == {"receiver": "pager", "sent": True, "error": None}
+    assert len(desk.taken) == requests
+    last = desk.taken[-1][2]
+    if kind == "pagerduty":
+        assert last["event_action"] == "resolve"
+    elif kind == "opsgenie":
+        assert "/close?" in desk.taken[-1][0]
+    else:
+        assert last[0]["endsAt"] > last[0]["startsAt"], "is over by itself"
+    desk.status = 403
+    assert tell(receiver(kind, desk.url), FIRED)["error"] == "answered 403"
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "key", "said"),
+    [
+        (f"pagerduty://route@{KEY}", "events.pagerduty.com", "route", {}),
+        (f"pagerduty://route@{KEY}/ci/runner?region=eu&class=x", "events.eu.pagerduty.com", "route",
+         {"source": "ci", "component": "runner", "class": "x"}),
+        (f"PagerDuty://{KEY}?integrationkey=route&severity=crit", "events.pagerduty.com", "route",
+         {"severity": "critical"}),
+        (f"opsgenie://{KEY}", "api.opsgenie.com", KEY, {}),
+        (f"opsgenie://{KEY}/#ops/@ann?region=eu", "api.eu.opsgenie.com", KEY,
+         {"responders": [{"type": "team", "name": "ops"}, {"type": "user", "username": "ann"}]}),
+    ],
+)  # fmt: skip
+def test_addresses_of_apprise_open_and_close_incidents_too(
+    address: str, host: str, key: str, said: dict[str, Any]
+) -> None:
+    [pager] = receivers_of("pager", {"apprise": [address]})
+    opened, closed = (calls(notification(alert, receiver=pager), FIRED)[0] for alert in (ALERT, OVER))
+    assert opened.address.startswith(f"https://{host}/v2/")
+    assert key in str(opened.headers | opened.body)
+    body = opened.body.get("payload", opened.body)
+    assert {name: body[name] for name in said} == said
+    assert key_of(notification(ALERT).items[0]) in closed.address + str(closed.body)
+
+
+def test_alerts_that_share_a_name_are_messages_of_their_own() -> None:
+    pager, team = receiver("pagerduty", "http://h/hook", group_by=["name"]), receiver("alertmanager", "http://h/hook")
+    assert notification(ALERT, receiver=pager).group != notification(OTHER, receiver=pager).group
+    assert notification(ALERT, receiver=team).group == notification(OTHER, receiver=team).group
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (f"{{pagerduty: {SECRET}:x}}", "write the key alone"),
+        (f"{{pagerduty: '{SECRET} {SECRET}'}}", "write the key alone"),
+        (f"{{opsgenie: {KEY}, api_url: '{SECRET}'}}", "write an http:// or https:// address"),
+        (f"{{opsgenie: {KEY}, api_url: 'http://:80'}}", "names no host and port"),
+        (f"{{alertmanager: 'http://u:{SECRET}@h:99999'}}", "names no host and port"),
+        (f"{{alertmanager: {SECRET}}}", "write an http:// or https:// address"),
+        (f"{{pagerduty: {KEY}, opsgenie: {KEY}}}", "give one of"),
+    ],
+)
+def test_a_receiver_that_cannot_be_told_is_named_without_its_key(said: str, message: str) -> None:
+    with pytest.raises(RuleError, match=message) as caught:
+        parse_rules(f"receivers:\n  pager: {said}\n")
+    assert SECRET not in str(caught.value)
+    assert KEY not in str(caught.value)
