@@ -35,12 +35,12 @@ class Switch:
     place: Place | None
     raw: tuple[str, ...]
 
-    def arrived(self, coverage: Mapping[str, float | None], seen: frozenset[str]) -> bool:
-        """Whether it shows in what a sender sent; also if there is nothing yet in which it could."""
+    def shows(self, coverage: Mapping[str, float | None], seen: frozenset[str]) -> bool | None:
+        """Whether it shows in what a sender sent; None if there is nothing yet in which it could."""
         if self.arrival == RECORD:
             return self.name in seen
         share = coverage.get(self.arrival)
-        return share is None or share >= NEVER
+        return None if share is None else share >= NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,19 @@ class Agent:
         """The command that sets a switch; empty if `misstep connect` cannot."""
         return f"misstep connect {self.source} --with {switch.name}" if self.connect and switch.settings else ""
 
-    def missing(self, coverage: Mapping[str, float | None], seen: frozenset[str]) -> Iterator[Untold]:
-        """What no switch that shows in a sender's records tells. Without any call yet, nothing is missing."""
-        if coverage.get("parameters") is None:
-            return
+    def checked(self, coverage: Mapping[str, float | None], seen: frozenset[str]) -> Iterator[tuple[Untold, str]]:
+        """What it leaves untold by default, and of each whether a sender tells it: `told`, `missing`, `waiting` where
+        no call has come that could show it, `unseen` where no telemetry can.
+        """
+        waits = coverage.get("parameters") is None
         for each in self.untold:
-            known = [switch for switch in each.switches if switch.arrival]
-            if known and not any(switch.arrived(coverage, seen) for switch in known):
-                yield each
+            shown = [switch.shows(coverage, seen) for switch in each.switches if switch.arrival]
+            if not shown:
+                yield each, "unseen"
+            elif any(shown):
+                yield each, "told"
+            else:
+                yield each, "waiting" if waits or None in shown else "missing"
 
 
 @cache

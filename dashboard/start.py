@@ -1,142 +1,182 @@
-"""Shown while the collector has received nothing yet: how to connect each agent, as text to copy."""
+"""The first minutes: how to connect an agent, and what of it has arrived, ticked off as it comes."""
 
-import os
-import shlex
-import shutil
-import sys
-import tomllib
-from collections.abc import Mapping
-from importlib import resources
-from pathlib import Path
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+import polars as pl
 import streamlit as st
 
-CLAUDE_CODE = """\
-export CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_METRICS_EXPORTER=otlp
-export OTEL_EXPORTER_OTLP_PROTOCOL=http/json OTEL_EXPORTER_OTLP_ENDPOINT={http}
-claude"""
+from dashboard.data import client
+from dashboard.data.agents import USUAL, Agent, address, agents, connected, demo
+from dashboard.data.filters import Filters
+from dashboard.page import Page
+from dashboard.parts import components, filter_bar, words
 
-CODEX = """\
-# ~/.codex/config.toml (the address is used as it is written, so it needs its path)
-[otel]
-exporter = {{ otlp-http = {{ endpoint = "{http}/v1/logs", protocol = "json" }} }}
-trace_exporter = {{ otlp-http = {{ endpoint = "{http}/v1/traces", protocol = "json" }} }}
-metrics_exporter = {{ otlp-http = {{ endpoint = "{http}/v1/metrics", protocol = "json" }} }}"""
-
-GEMINI = """\
-export GEMINI_TELEMETRY_ENABLED=true GEMINI_TELEMETRY_TARGET=local GEMINI_TELEMETRY_LOG_PROMPTS=false
-export GEMINI_TELEMETRY_OTLP_PROTOCOL=http GEMINI_TELEMETRY_OTLP_ENDPOINT={http}
-gemini"""
-
-QWEN = """\
-# ~/.qwen/settings.json
-{{"telemetry": {{"enabled": true, "target": "local", "otlpProtocol": "http", "otlpEndpoint": "{http}",
-  "logPrompts": false}}}}"""
-
-OPENCODE = """\
-export OTEL_EXPORTER_OTLP_ENDPOINT={http}
-opencode"""
-
-COPILOT = """\
-export COPILOT_OTEL_ENABLED=true OTEL_EXPORTER_OTLP_ENDPOINT={http}
-copilot"""
-
-PYTHON = """\
-# pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http, and your framework's instrumentation
-# (OpenInference, OpenLLMetry, or any that follows the GenAI conventions)
-from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-provider = TracerProvider(resource=Resource.create({{"service.name": "my-agent"}}))
-provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint="{http}/v1/traces")))
-trace.set_tracer_provider(provider)"""
-
-CURL = """\
-curl -sS {http}/v1/logs -H 'Content-Type: application/json' -d '{{"resourceLogs": [{{
-  "resource": {{"attributes": [{{"key": "service.name", "value": {{"stringValue": "roo-code"}}}}]}},
-  "scopeLogs": [{{"logRecords": [{{
-    "timeUnixNano": "'$(date +%s)000000000'", "severityText": "ERROR",
-    "body": {{"stringValue": "Missing value for required parameter path"}},
-    "attributes": [
-      {{"key": "level", "value": {{"stringValue": "error"}}}},
-      {{"key": "category", "value": {{"stringValue": "tool_validation"}}}},
-      {{"key": "tool", "value": {{"stringValue": "read_file"}}}},
-      {{"key": "error_type", "value": {{"stringValue": "MissingParameterError"}}}},
-      {{"key": "message", "value": {{"stringValue": "Missing value for required parameter path"}}}},
-      {{"key": "params", "value": {{"stringValue": "{{\\"line_count\\": 20, \\"password\\": \\"hunter2\\"}}"}}}},
-      {{"key": "task_id", "value": {{"stringValue": "my-first-task"}}}}
-    ]}}]}}]}}]}}'"""
-
-USUAL = "http://127.0.0.1:4318"
-
-# What to paste, in which language, and the agent's source in schemas/switches.toml.
-AGENTS: Mapping[str, tuple[str, str, str]] = {
-    "Claude Code": (CLAUDE_CODE, "bash", "claude-code"),
-    "Codex": (CODEX, "toml", "codex"),
-    "Gemini CLI": (GEMINI, "bash", "gemini-cli"),
-    "Qwen Code": (QWEN, "json", "qwen-code"),
-    "OpenCode": (OPENCODE, "bash", "opencode"),
-    "Copilot CLI": (COPILOT, "bash", "copilot"),
-    "Python": (PYTHON, "python", "gen-ai"),
-    "curl": (CURL, "bash", ""),
+FRESH_S = 0.2  # how old what it shows may be
+LOOK_S = 2.0  # how often the checklist looks for what has arrived
+SELDOM = 0.05  # a fact counts as left out if a smaller share of the events has it, as the API judges settings
+FENCED = re.compile(r"^```(\w+)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+MARKS: Mapping[str, str] = {"told": "✓", "missing": "✗", "waiting": "○", "unseen": "–"}
+SAID: Mapping[str, str] = {"told": "arrived", "missing": "missing", "waiting": "not yet", "unseen": "not told"}
+COLUMNS = (
+    "source", "service", "events", "errors", "last_seen", "coverage", "remedies", "checks", "tool_data", "metrics",
+    "unread",
+)  # fmt: skip
+# Facts of calls that most agents tell by themselves, and what is lost without each.
+FACTS: Mapping[str, tuple[str, str]] = {
+    "outcome": ("How each call ended", "without it a call is in no rate"),
+    "session": ("Which session a call belongs to", "without it there are no streaks and no retries; set `session.id`"),
+    "model": ("Which model asked for it", "without it models cannot be compared"),
 }
 
 
-def address(environ: Mapping[str, str] = os.environ) -> str:
-    """The collector's address for agents, which may differ from the dashboard's, such as between containers."""
-    told = environ.get("MISSTEP_OTLP_URL") or environ.get("MISSTEP_COLLECTOR_URL") or USUAL
-    return told.rstrip("/")
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the checklist; `ways` are the settings that tell it, with their price."""
+
+    what: str
+    state: str
+    detail: str = ""
+    ways: Sequence[Mapping[str, str]] = ()
 
 
-def demo(environ: Mapping[str, str] = os.environ) -> str:
-    """The command that sends the traffic of some agents to the collector, for any shell of this machine."""
-    return f"{_misstep()} demo --to {address(environ)}"
-
-
-def connected(source: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The command that puts into an agent's settings what is to be pasted, after a question."""
-    return f"{_misstep()} connect {source} --url {address(environ)}"
-
-
-def _misstep() -> str:
-    command = Path(sys.executable).with_name("misstep")
-    return "misstep" if not command.exists() or shutil.which("misstep") == str(command) else shlex.quote(str(command))
-
-
-def agents() -> Mapping[str, Mapping[str, Any]]:
-    """The agents of `schemas/switches.toml` by their source."""
-    table = tomllib.loads(resources.files("schemas").joinpath("switches.toml").read_text(encoding="utf-8"))
-    return {row["source"]: row for row in table["agents"]}
-
-
-def untold(agent: Mapping[str, Any]) -> str:
-    """What an agent does not tell by default, and what would tell it at which price, as a list in Markdown."""
-    lines = [f"Not told unless you set it (`docs/agents/{agent['page']}.md`):"]
-    for each in agent["untold"]:
-        ways = each.get("switches", ())
-        lines.append(f"- {each['what']}{':' if ways else ': no setting is known.'}")
-        for number, one in enumerate(ways):
-            price = f". It costs: {one['privacy']}" if one["privacy"] else ""
-            lines.append(f"    - {'or ' if number else ''}`{one['setting']}`{price}.")
-    return "\n".join(lines).replace(USUAL, address())
-
-
-def show() -> None:
-    """The empty state of the Overview."""
+def empty(page: Page) -> None:
+    """The Overview while the collector has received nothing: choose an agent, paste, see what arrives."""
     st.subheader("Nothing received yet. Point an agent here:", anchor=False)
-    known = agents()
-    for tab, (text, language, source) in zip(st.tabs(list(AGENTS)), AGENTS.values(), strict=True):
-        tab.code(text.format(http=address()), language=language, wrap_lines=True)
-        if agent := known.get(source):
-            if "connect" in agent:
-                tab.caption("Or let this command set it, and show it first:")
-                tab.code(connected(source), language="bash", wrap_lines=True)
-            tab.caption(untold(agent))
-    st.caption("This page notices the first event by itself.")
+    _choice_and_lines(page)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption("No agent at hand?", width="content")
+        st.caption("No agent at hand? A week of made-up traffic:", width="content")
         st.code(demo(), language="bash", width="content")
+
+
+def checklist(page: Page) -> None:
+    """The same above the figures of the Overview, as long as the link says so."""
+    with st.container(border=True):
+        st.subheader("Setting up an agent", anchor=False)
+        _choice_and_lines(page)
+        done = page.filters.showing(setup="")
+        st.button("Close the checklist", key="setup-close", type="tertiary", on_click=filter_bar.go, args=(done,))
+
+
+def arrived(page: Page) -> Filters | None:
+    """The link that keeps the checklist open once something of the agent has arrived that is being set up."""
+    agent = _chosen()
+    rows = _senders(page)
+    of_it = rows.filter(pl.col("source").is_in(agent.sources))
+    return page.filters.showing(setup=agent.page) if of_it.height else None
+
+
+def known() -> Sequence[str]:
+    """The agents that a link can name."""
+    return list(agents())
+
+
+def _chosen() -> Agent:
+    """The agent of the link, which the page's own filters may be older than."""
+    table = agents()
+    return table.get(filter_bar.from_link().state("setup")) or next(iter(table.values()))
+
+
+def _choice_and_lines(page: Page) -> None:
+    filter_bar.follow()
+    table = agents()
+    agent = _chosen()
+
+    def write() -> None:
+        filter_bar.go(filter_bar.from_link().showing(setup=st.session_state["setup-agent"]))
+
+    bound = filter_bar.bind("setup-agent", agent.page, write, label="visible")
+    st.selectbox("Your agent", list(table), width=420, format_func=lambda name: table[name].title, **bound)
+    left, right = components.pair("setup")
+    with left:
+        st.markdown("**1. Paste this**")
+        _pasted(agent.pasted)
+        if agent.connects:
+            st.caption("Or let this command set it, and show it first:")
+            st.code(connected(agent.page), language="bash", wrap_lines=True)
+    with right:
+        st.markdown("**2. Let it call a tool, and see what arrives**")
+        st.fragment(_steps, run_every=LOOK_S)(page, agent)
+
+
+def _pasted(text: str) -> None:
+    """Markdown whose blocks of code wrap their lines."""
+    prose, *blocks = FENCED.split(text)
+    st.markdown(prose)
+    for language, code, after in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
+        st.code(code, language=language, wrap_lines=True)
+        st.markdown(after)
+
+
+def _steps(page: Page, agent: Agent) -> None:
+    """The checklist, which looks again by itself."""
+    with components.part():
+        rows = _senders(page)
+        its = rows.filter(pl.col("source").is_in(agent.sources))
+        steps = list(_checked(agent, its, page))
+        ticked = [step for step in steps if step.state == "told"]
+        missing = [step.what for step in steps if step.state == "missing"]
+        to_come = sum(step.state != "unseen" for step in steps)
+        left = f" Missing: {'; '.join(missing)}." if missing else ""
+        st.caption(f"{len(ticked)} of {to_come} have arrived.{left} This page notices what comes by itself.")
+        with st.container(gap="xsmall"):
+            for step in steps:
+                _show(step)
+        others = rows.filter(~pl.col("source").is_in(agent.sources))["source"].drop_nulls().unique(maintain_order=True)
+        if others.len():
+            named = ", ".join(words.plain(each, 30) for each in others.head(5))
+            st.caption(f"Also arrived: {named}{' and others' if others.len() > 5 else ''}.")
+
+
+def _show(step: Step) -> None:
+    detail = f" · {step.detail}" if step.detail else ""
+    with st.container(gap="xxsmall"):
+        st.markdown(f"{MARKS[step.state]} **{step.what[:1].upper()}{step.what[1:]}** · {SAID[step.state]}{detail}")
+        if step.state != "told" and step.ways:
+            st.caption("\n".join(_way(way, first=number == 0) for number, way in enumerate(step.ways)))
+
+
+def _way(way: Mapping[str, str], *, first: bool) -> str:
+    price = f" It costs: {way['privacy']}." if way["privacy"] else " It sends nothing new."
+    return f"- {'' if first else 'or '}`{way['setting'].replace(USUAL, address())}`.{price}"
+
+
+def _senders(page: Page) -> pl.DataFrame:
+    bare = Filters(page.filters.start, page.filters.end).api()
+    return page.ask_all("sources", bare | {"limit": client.MOST}, max_age=FRESH_S).pick(*COLUMNS)
+
+
+def _checked(agent: Agent, rows: pl.DataFrame, page: Page) -> Iterator[Step]:
+    """What is to arrive from an agent, and what of it has, in the order in which it comes."""
+    newest = rows.sort("last_seen", descending=True, nulls_last=True).head(1)["last_seen"].to_list()
+    detail = f"last {words.age(newest[0], page.now, page.zone)}" if newest else ""
+    yield Step(f"Anything from {words.plain(agent.title)}", "told" if rows.height else "waiting", detail)
+    yield _calls(rows)
+    shares = [components.as_json(text) or {} for text in rows.filter("tool_data")["coverage"]]
+    cures = [components.as_json(text) or {} for text in rows.filter("tool_data")["remedies"]]
+    for fact, (what, lost) in FACTS.items():
+        told = [share[fact] for share in shares if share.get(fact) is not None]
+        state = "waiting" if not told else "told" if max(told) >= SELDOM else "missing"
+        cure = next((words.plain(each[fact]) for each in cures if each.get(fact)), lost)
+        yield Step(what, state, cure if state == "missing" else "")
+    checks = [check for (text,) in rows.select("checks").iter_rows() for check in components.as_json(text) or ()]
+    for each in agent.untold:
+        states = {check["state"] for check in checks if check["what"] == each["what"]}
+        visible = any(way.get("arrival") for way in each.get("switches", ()))
+        state = next((name for name in ("told", "missing") if name in states), "waiting" if visible else "unseen")
+        yield Step(each["what"], state, ways=each.get("switches", ()))
+
+
+def _calls(rows: pl.DataFrame) -> Step:
+    """Whether there are calls; senders of metrics alone, and of records that no table reads, have none."""
+    calls = rows.filter("tool_data")
+    if calls.height:
+        number, failed = (int(calls[name].sum() or 0) for name in ("events", "errors"))
+        return Step("calls", "told", f"{words.count(number)}, {words.count(failed)} of them failed")
+    if not rows.height:
+        return Step("calls", "waiting")
+    if rows["metrics"].drop_nulls().len():
+        return Step("calls", "missing", "only metrics arrive; send its logs or traces too")
+    unread = words.plural(int(rows["unread"].sum() or 0), "record")
+    return Step("calls", "missing", f"{unread} came that no table reads: Sources has more")

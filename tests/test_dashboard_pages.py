@@ -26,8 +26,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox
 
 from collector.classify.classify import load_taxonomy
-from dashboard import launch, start
+from dashboard import launch
 from dashboard.access import sign_in
+from dashboard.data import agents
 from dashboard.data.client import Answer, Collector
 from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
@@ -904,9 +905,10 @@ def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
 ) -> None:
     app = open_app(collector.url)
     check(app, "Overview")
-    assert [tab.label for tab in app.tabs] == list(start.AGENTS)
+    [choice] = app.selectbox
+    assert choice.options == [agent.title for agent in agents.agents().values()]
     assert "Nothing received yet. Point an agent here:" in [each.value for each in app.subheader]
-    assert "This page notices the first event by itself." in captions(app)
+    assert "0 of 7 have arrived. This page notices what comes by itself." in captions(app)
     [command] = [each.value for each in app.code if " demo " in each.value]
     assert shutil.which(command.split()[0])
     assert command.endswith(f" demo --to {collector.url}")
@@ -927,6 +929,43 @@ def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
     assert "does not tell calls refused by validation" in refused
     assert "`misstep connect claude-code --with raw-bodies`" in refused
     assert "does not tell arguments of calls and texts of errors (`docs/agents/claude-code.md`)" in details
+
+
+def ticks(app: AppTest) -> dict[str, str]:
+    """The checklist: each mark by what it is about."""
+    found = (re.match(r"(\S) \*\*(.+?)\*\* · (.+)", each.value) for each in app.markdown)
+    return {each[2]: f"{each[1]} {each[3]}" for each in found if each}
+
+
+def test_what_arrives_is_ticked_off_and_what_is_missing_has_its_price(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    refused = next(each["what"] for each in agents.agents()["claude-code"].untold)
+    refused, details = f"C{refused[1:]}", "Arguments of calls and texts of errors"
+    request = {"event.name": "api_request", "session.id": "s", "model": "claude-sonnet-5", "request_id": "r"}
+    call = {"event.name": "tool_result", "session.id": "s", "tool_name": "Read", "success": "true"}
+    collector.post("/v1/logs", logs({"attributes": request}, service="claude-code"))
+    app = open_app(collector.url, setup="claude-code", from_="1970-01-01")
+    assert ticks(app)["Anything from Claude Code"].startswith("✓ arrived · last ")
+    assert (ticks(app)[refused], ticks(app)[details]) == ("○ not yet", "○ not yet")  # no call could show them
+    assert ticks(app)["A running call that you interrupt"] == "– not told"
+
+    collector.post("/v1/logs", logs({"attributes": call | {"tool_use_id": "t1"}}, service="claude-code"))
+    app = open_app(collector.url, setup="claude-code", from_="1970-01-01")
+    assert ticks(app)["How each call ended"] == "✓ arrived"
+    assert (ticks(app)[refused], ticks(app)[details]) == ("✗ missing", "✗ missing")
+    assert any(said.startswith("- `OTEL_LOG_TOOL_DETAILS=1`. It costs: arguments of calls") for said in captions(app))
+    assert app.metric[0].label == "Error rate"  # the figures stand below
+
+    detailed = call | {"tool_use_id": "t2", "tool_input": '{"file_path": "a.py"}'}
+    collector.post("/v1/logs", logs({"attributes": detailed}, service="claude-code"))
+    app = open_app(collector.url, setup="claude-code", from_="1970-01-01")
+    assert (ticks(app)[refused], ticks(app)[details]) == ("✗ missing", "✓ arrived")
+    assert not any("OTEL_LOG_TOOL_DETAILS=1" in said for said in captions(app))
+    other = open_app(collector.url, setup="codex", from_="1970-01-01")
+    assert ticks(other)["Anything from Codex CLI"] == "○ not yet"
+    assert "Also arrived: claude\\-code." in captions(other)
+    assert f'endpoint = "{collector.url}/v1/logs"' in other.code[0].value
 
 
 def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(

@@ -19,7 +19,8 @@ from streamlit.testing.v1 import AppTest
 from collector.commands.up import greeting
 from collector.setting_values import Address
 from collector.settings import load
-from dashboard import launch, start
+from dashboard import launch
+from dashboard.data import agents
 from tests.conftest import APP, EVER, MISSTEP, free_port, wait_until
 
 
@@ -169,9 +170,9 @@ def test_addresses_are_ones_that_can_be_opened() -> None:
 
 def test_page_tells_agents_the_address_that_they_reach() -> None:
     inside, outside = "http://collector:4318", "http://127.0.0.1:4318"
-    assert start.address(launch.environment({}, inside, otlp=outside)) == outside
-    assert start.address(launch.environment({}, inside)) == inside
-    assert start.address({}) == outside
+    assert agents.address(launch.environment({}, inside, otlp=outside)) == outside
+    assert agents.address(launch.environment({}, inside)) == inside
+    assert agents.address({}) == outside
 
 
 @pytest.mark.parametrize(

@@ -209,8 +209,8 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
 
 
 def add_remedies(state: Any, selection: Selection, options: Mapping[str, Any]) -> Complete:
-    """For each fact that a source only sends when configured to, the line that turns it on; and what else a sender
-    leaves untold although a setting of its agent would tell it, with the price of each.
+    """For each fact that a source only sends when configured to, the line that turns it on; what else its agent leaves
+    untold by default, with the settings that tell it, their price and whether they show; and what of it is missing.
     """
     remedies = {
         source.id: {fact: said for fact, said in source.coverage.items() if isinstance(said, str)}
@@ -218,21 +218,26 @@ def add_remedies(state: Any, selection: Selection, options: Mapping[str, Any]) -
     }
 
     def complete(body: Row, rows: Sequence[Row]) -> None:
-        body["rows"] = [
-            row | {"remedies": remedies.get(row["source"], {}), "untold": list(untold(row))} for row in body["rows"]
-        ]
+        body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} | _told(row) for row in body["rows"]]
 
     return complete
 
 
-def untold(row: Row) -> Iterator[Row]:
-    """What a sender of this row does not tell, and the settings that would: `what`, `page` and `switches`."""
+def checked(row: Row) -> Iterator[Row]:
+    """What the agent of this sender leaves untold by default: `what`, `page`, `switches`, and the `state` of each."""
     agent = agents().get(row["source"])
     if agent is None or not row["tool_data"]:
         return
     seen = frozenset((row["switched"] or "").split(", "))
-    for each in agent.missing(row["coverage"], seen):
+    for each, state in agent.checked(row["coverage"], seen):
         switches = [
             {"setting": one.setting, "privacy": one.privacy, "command": agent.command(one)} for one in each.switches
         ]
-        yield {"what": each.what, "page": f"docs/agents/{agent.page}.md", "switches": switches}
+        yield {"what": each.what, "page": f"docs/agents/{agent.page}.md", "state": state, "switches": switches}
+
+
+def _told(row: Row) -> Row:
+    checks = list(checked(row))
+    missing = [check for check in checks if check["state"] == "missing"]
+    untold = [{name: value for name, value in check.items() if name != "state"} for check in missing]
+    return {"untold": untold, "checks": checks}

@@ -39,7 +39,7 @@ CHOICES: Mapping[str, frozenset[str]] = {
 NUMBERS = frozenset({"fingerprint", "status_code"})
 VIEW_KEYS = (
     "by", "sort", "page", "rows", "limit", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
-    "alert", "rule",
+    "alert", "rule", "setup",
 )  # fmt: skip
 OF_TABLE = ("sort", "page", "rows")  # what the link says of a page's main table; of others as `name.sort`
 

@@ -118,7 +118,8 @@ def open_streaks(page: Page) -> pl.DataFrame:
 
 def _worst_streak(page: Page, rows: pl.DataFrame) -> Figure:
     if rows.is_empty():
-        return Figure("Worst open streak", "none", words.HELP["streak"], to="streaks", more="all streaks")
+        return Figure("Worst open streak", "none", words.HELP["streak"], to="streaks", more="all streaks",
+                      note="no agent is failing in a row")  # fmt: skip
     worst = rows.row(0, named=True)
     since = words.duration((page.now - worst["started"]).total_seconds() * 1000)
     about = {"session": worst["session"], "service": worst.get("service")}
@@ -133,7 +134,7 @@ def _alerts(page: Page) -> Figure:
     rows = components.alerts(page.collector)
     firing = rows.filter(pl.col("state") == "firing")["rule"].unique(maintain_order=True)
     pending = rows["state"].eq("pending").sum()
-    note = ", ".join(words.plain(rule, 30) for rule in firing.head(3))
+    note = ", ".join(words.plain(rule, 30) for rule in firing.head(3)) or "no rule is met"
     number = rows["state"].eq("firing").sum()
     more = f"{pending}{' more' if number else ''} pending" if pending else "all alerts"
     help = "Alerts that fire now, without those that are silenced or held back."

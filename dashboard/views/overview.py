@@ -41,6 +41,8 @@ def body(page: Page) -> None:
     now: dict[str, Any] = {}
     with components.part():
         now = headline.totals(page)
+        if page.filters.state("setup") and (now.get("calls") or now["newest"]):
+            start.checklist(page)
         if not now.get("calls"):
             _empty(page, now)
             return
@@ -211,20 +213,23 @@ def _now(page: Page) -> None:
 
 
 def _empty(page: Page, now: dict[str, Any]) -> None:
-    if not now["newest"] and not page.filters.conditions and not page.filters.text:
-        start.show()
-        st.fragment(_first_event, run_every=FIRST_EVENT_S)(page)
-    else:
+    if now["newest"] or page.filters.conditions or page.filters.text:
         components.nothing(page)
+        return
+    start.empty(page)
+    st.fragment(_first_event, run_every=FIRST_EVENT_S)(page)
 
 
 def _first_event(page: Page) -> None:
-    """Reruns the page as soon as there is an event."""
+    """Reruns the page as soon as there is an event; the checklist stays for the agent that it is from."""
     with components.part():
         now = headline.totals(page, max_age=FIRST_EVENT_S)
         if now.get("calls") or now["newest"]:
+            if going := start.arrived(page):
+                filter_bar.go(going)
             st.rerun()
 
 
-page = open_page("overview", "Overview", "Is it better or worse than before, and what should I look at first?")
+page = open_page("overview", "Overview", "Is it better or worse than before, and what should I look at first?",
+                 view={"setup": start.known()})  # fmt: skip
 refreshing(body, page)

@@ -6,6 +6,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard.data import frames, taxonomy
+from dashboard.data.agents import agents
 from dashboard.data.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
 from dashboard.parts import components, link_table, words
@@ -48,7 +49,7 @@ def body(page: Page) -> None:
         else:
             rows = rows.with_columns(only_errors=ONLY_ERRORS & whole)
             _table(page, rows)
-            _untold(rows)
+            _untold(page, rows)
             _gaps(rows)
             _left_open(rows)
             _only_errors(rows)
@@ -133,8 +134,9 @@ def _sampling(sampled: bool | None, kept: float | None) -> str:
     return (words.share_kept(kept) if kept else "yes") if sampled else ""
 
 
-def _untold(rows: pl.DataFrame) -> None:
+def _untold(page: Page, rows: pl.DataFrame) -> None:
     """Names what a sender does not tell although a setting of its agent would, with the price of each."""
+    pages = {source: agent for agent in agents().values() for source in agent.sources}
     for source, service, left in rows.select("source", "service", "untold").iter_rows():
         for each in components.as_json(left) or ():
             lines = [
@@ -145,6 +147,9 @@ def _untold(rows: pl.DataFrame) -> None:
                 command = f". `{one['command']}`" if one["command"] else ""
                 lines.append(f"- `{one['setting']}`{price}{command}")
             st.caption("\n".join(lines))
+        if components.as_json(left) and source in pages:
+            agent = pages[source]
+            components.link(page, "overview", f"Checklist of {words.plain(agent.title)} →", setup=agent.page)
 
 
 def _gaps(rows: pl.DataFrame) -> None:

@@ -18,8 +18,9 @@ from _pytest.mark import ParameterSet
 from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 
-from dashboard import menu, start
+from dashboard import menu
 from dashboard.charts import colours
+from dashboard.data import agents
 from dashboard.parts import sentences
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector, misstep
@@ -420,10 +421,19 @@ def test_the_first_event_appears_by_itself_within_five_seconds(browser: Browser,
         tab = Tab(browser.new_context(), dashboard.url)
         tab.open(dashboard.url, "Overview")
         expect(tab.page.get_by_text("Nothing received yet. Point an agent here:")).to_be_visible()
-        line = start.AGENTS["curl"][0].format(http=running.url)
+        tab.page.get_by_role("combobox", name="Your agent").click()
+        tab.page.get_by_role("option", name="No agent yet").click()
+        expect(tab.page.get_by_text("0 of 5 have arrived.")).to_be_visible()
+        line = agents.CURL.format(http=running.url)
+        assert tab.page.get_by_test_id("stCode").first.inner_text().strip() == line
         sent = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
         assert "partialSuccess" not in sent.stdout, sent.stdout
         expect(tab.page.get_by_text("MissingParameterError")).to_be_visible(timeout=5_000)
+        expect(tab.page.get_by_text("✓ Anything from No agent yet")).to_be_visible()
+        tab.check()
+        tab.page.get_by_role("button", name="Close the checklist").click()
+        expect(tab.page).not_to_have_url(re.compile("setup"))
+        expect(tab.page.get_by_text("Anything from")).to_have_count(0)
         tab.check()
         [event] = running.events()
         assert event["error_class"] == "MissingParameterError"
