@@ -1,12 +1,16 @@
-"""Authentication and browser protection: bearer tokens; without tokens, the headers that tell pages of others apart."""
+"""Who asks, with which rights; and the headers that tell web pages of others from requests that need no token."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from collector.errors import Rejected
+
+INGEST, READ, ALERTS, ADMIN = RIGHTS = ("ingest", "read", "alerts", "admin")
+MAINTAIN = "maintain"  # copies of the whole store, sanitising and forgetting: comes with admin, and with unnamed tokens
+OPEN = "open"  # of addresses that anybody may ask
 
 # Headers of which a request may have one: of two, the next program to read it could take the other.
 ONCE = frozenset(
@@ -15,13 +19,24 @@ ONCE = frozenset(
 _OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-def check_caller(headers: Mapping[str, str], tokens: Collection[str], allowed: Collection[str]) -> None:
-    """Raises Rejected 401 or 403 unless the request has one of the `tokens`; without any, unless its Host and Origin
-    are ours and no page of another site sent it.
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who asks, and what they may do: settled once for each request (collector/tokens), and carried to its handler.
+
+    `name` is the token's, or that of the person for whom the token `via` asks; empty: one of all who share what needs
+    no token, or an unnamed token. `project` None: every project. `rights` are some of RIGHTS and MAINTAIN.
     """
-    if tokens:
-        check_token(headers.get("authorization", ""), tokens)
-        return
+
+    name: str = ""
+    rights: frozenset[str] = frozenset()
+    project: str | None = None
+    via: str = ""
+
+
+def check_page(headers: Mapping[str, str], allowed: Collection[str]) -> None:
+    """Raises Rejected 400 or 403 unless Host and Origin of a request without a token are ours, and no page of another
+    site sent it.
+    """
     check_host(headers.get("host", ""), allowed)
     check_origin(headers.get("origin", ""), allowed)
     check_site(headers.get("sec-fetch-site", ""), allowed)
@@ -34,20 +49,6 @@ def check_once(names: Iterable[str]) -> None:
         if name in seen and name in ONCE:
             raise Rejected(f"the header {name.title()} stands twice: send one")
         seen.add(name)
-
-
-def check_token(authorization: str, tokens: Collection[str]) -> None:
-    """Raises Rejected 401 without a bearer token, 403 for a wrong one. Without `tokens`, anybody passes."""
-    if not tokens:
-        return
-    scheme, _, given = authorization.partition(" ")
-    if scheme.lower() != "bearer" or not given.strip():
-        raise Rejected("a token is needed: send the header Authorization: Bearer <token>", 401)
-    offered = given.strip().encode(errors="replace")
-    # Every token is compared: the time taken must not depend on which one matches.
-    matches = [hmac.compare_digest(offered, token.encode()) for token in tokens]
-    if True not in matches:
-        raise Rejected("this token is not valid here", 403)
 
 
 def host_name(host: str) -> str:

@@ -26,6 +26,7 @@ from collector.settings import Settings, SettingsError, load
 from collector.streams import open_streams
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
+from collector.token_store import guarded
 from collector.visible import say
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def main() -> int:
     open_streams()
     _open_many()
     try:
-        return run(load({}, os.environ, reserved=reserved))
+        return run(load({}, os.environ, reserved=reserved, guarded=guarded))
     except (SettingsError, TableError, StoreError, OSError) as error:
         say(f"misstep: {error}", file=sys.stderr)
         return 2
@@ -115,7 +116,7 @@ def _forwarder(settings: Settings, made: Made) -> Forwarder:
     own = sanitiser_of(settings, made.rules, made.pipeline.hash_key) if clean else None
 
     def prepare(copy: Body) -> bytes:
-        content, media_type, signal = copy
+        content, media_type, signal, _ = copy
         if not settings.forward_raw:
             content = without_raw(content, media_type, signal)
         return sanitised(content, media_type, signal, own) if own else content

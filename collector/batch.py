@@ -20,11 +20,14 @@ SENDERS = 1_000  # in each table that notes them: random names of services canno
 
 
 class Body(NamedTuple):
-    """A request body, decompressed. `signal` is logs, traces, metrics, or events for plain JSON."""
+    """A request body, decompressed. `signal` is logs, traces, metrics, or events for plain JSON; `project` is that of
+    the token with which it came, empty without one.
+    """
 
     content: bytes
     media_type: str
     signal: str
+    project: str = ""
 
 
 @dataclass(slots=True)

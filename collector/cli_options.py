@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from collector.api.reserved import reserved
 from collector.settings import Settings, load
+from collector.token_store import guarded
 
 if TYPE_CHECKING:
     from collector.sanitise.sanitise import Sanitiser
@@ -35,7 +36,7 @@ End = Annotated[
 
 def settings_from(**flags: str | None) -> Settings:
     """The settings in force with these flags."""
-    return load(flags, os.environ, reserved=reserved)
+    return load(flags, os.environ, reserved=reserved, guarded=guarded)
 
 
 def settings_for_rules(**flags: str | None) -> Settings:

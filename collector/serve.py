@@ -24,6 +24,7 @@ from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ASGIApp
 
 from collector import telemetry
+from collector.access import INGEST, READ
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.send import send
@@ -32,11 +33,12 @@ from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
 from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.forget import FORGET_ROUTES, Forgetting
+from collector.api.guard import guard
 from collector.api.health import HEALTH_ROUTES, health
 from collector.api.mcp_route import ask_mcp
 from collector.api.people import PEOPLE_ROUTES
 from collector.api.refusals import exception_handlers
-from collector.api.routes import api_routes, guard_query
+from collector.api.routes import api_routes
 from collector.api.rule_routes import RULE_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
@@ -62,6 +64,8 @@ from collector.receive.workers import Readers
 from collector.setting_values import Address
 from collector.settings import LOOPBACK, Settings
 from collector.telemetry import Scrub
+from collector.token_store import token_file
+from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
@@ -104,9 +108,10 @@ async def serve(
             scrub=lambda text: scrub(text)[0],
             dashboard_url=settings.dashboard_url,
         )
-        application = _application(settings, parts, engine, pipeline, forward, another)
+        tokens = Tokens(token_file(settings), settings)
+        application = _application(settings, tokens, parts, engine, pipeline, forward, another)
         http = http_server(Entrance(Delivery(application)), settings.http)
-        grpc = grpc_server(parts.intake, settings, engine.scrub)
+        grpc = grpc_server(parts.intake, settings, tokens, engine.scrub)
         if not grpc.add_insecure_port(str(settings.grpc)):
             raise OSError(f"{settings.grpc} cannot be listened on")
         await grpc.start()
@@ -196,6 +201,7 @@ def retention_of(settings: Settings) -> Retention:
 
 def _application(
     settings: Settings,
+    tokens: Tokens,
     parts: Parts,
     engine: Engine,
     pipeline: Pipeline,
@@ -204,7 +210,8 @@ def _application(
 ) -> Litestar:
     state = {
         "settings": settings,
-        "allowed_hosts": allowed_hosts(settings),
+        "tokens": tokens,
+        "allowed_hosts": allowed_hosts(settings, with_tokens=tokens.asks(INGEST) and tokens.asks(READ)),
         **parts._asdict(),
         "room": Room(settings.queue),
         "alerts": engine,
@@ -224,6 +231,7 @@ def _application(
             *HEALTH_ROUTES,
             *api_routes(),
             ask_mcp,
+            # A router, because Litestar prepares the first handler of an address again for each further one.
             Router(
                 "/",
                 route_handlers=[
@@ -236,9 +244,9 @@ def _application(
                     *BACKUP_ROUTES,
                     *PEOPLE_ROUTES,
                 ],
-                guards=[guard_query],
             ),
         ],
+        guards=[guard],
         state=State(state),
         exception_handlers=door_errors(exception_handlers()),
         openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),
@@ -286,11 +294,10 @@ def http_server(application: ASGIApp, place: Address) -> Server:
     )
 
 
-def allowed_hosts(settings: Settings) -> frozenset[str]:
+def allowed_hosts(settings: Settings, *, with_tokens: bool) -> frozenset[str]:
     """Names in the Host header that are taken without a token; empty: any, because beyond loopback others may know this
-    machine by any name.
+    machine by any name. `with_tokens`: sending and reading need one.
     """
-    with_tokens = bool(settings.ingest_tokens and settings.query_tokens)
     if settings.http.host not in LOOPBACK and (with_tokens or not settings.allowed_hosts):
         return frozenset()
     return frozenset((*LOOPBACK, *(name.lower() for name in settings.allowed_hosts)))

@@ -74,6 +74,9 @@ class Settings:
     alerts_tokens: tuple[str, ...] = _setting(
         (), tokens, "tokens that allow changing alert rules and receivers; none: only from this machine without tokens"
     )
+    admin_tokens: tuple[str, ...] = _setting(
+        (), tokens, "tokens that allow making tokens, reading the audit log, and copies of the whole store"
+    )
     receiver_hosts: tuple[str, ...] = _setting(
         (), hosts, "hosts that receivers added through the API may name although they are not public"
     )
@@ -110,6 +113,7 @@ class Settings:
     )
     query_token: str = _setting("", token, "the token that the dashboard and the commands send with queries")
     alerts_token: str = _setting("", token, "the token that the dashboard sends when it changes rules and receivers")
+    admin_token: str = _setting("", token, "the token that misstep token, misstep audit and misstep backup send")
     dashboard_url: str = _setting("", endpoint, "the dashboard's address, for links in notifications")
     otlp_url: str = _setting(
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
@@ -164,11 +168,12 @@ def load(
     environ: Mapping[str, str],
     file: Path = Path("misstep.toml"),
     reserved: Callable[[], Container[str]] = frozenset,
+    guarded: Callable[[Settings], Container[str]] = lambda settings: (),
 ) -> Settings:
     """The settings in force. Raises SettingsError with all wrong ones.
 
-    `flags` that are None were not given. `reserved` says which names no dimension can have; it is called only if there
-    are dimensions.
+    `flags` that are None were not given. `reserved` says which names no dimension can have, and `guarded` which
+    rights named tokens guard; they are called only if there are dimensions, or if others could reach the collector.
     """
     mistakes: list[str] = []
     known = {each.name: each for each in fields(Settings)}
@@ -189,7 +194,7 @@ def load(
                 values.pop(name, None)
                 wrong.add(name)
     settings = Settings(**values)
-    for names, remark in (*_disagreements(settings), *_taken(settings, reserved)):
+    for names, remark in (*_disagreements(settings, guarded), *_taken(settings, reserved)):
         where = [written[name] for name in names if name in written]
         if where and wrong.isdisjoint(names):
             mistakes.append(f"{', '.join(where)}: {remark}")
@@ -250,13 +255,13 @@ def as_in_variable(value: Any) -> str:
 Disagreements = Iterator[tuple[tuple[str, ...], str]]  # names of settings, and what is wrong with their values
 
 
-def _disagreements(settings: Settings) -> Disagreements:
+def _disagreements(settings: Settings, guarded: Callable[[Settings], Container[str]]) -> Disagreements:
     """Settings whose values are out of range or do not go together."""
     yield from _headers_not_written_right(settings)
     yield from _limits_too_small(settings)
     yield from _addresses_used_twice(settings)
     yield from _copies_to_itself(settings)
-    yield from _open_to_others(settings)
+    yield from _open_to_others(settings, guarded)
 
 
 def _headers_not_written_right(settings: Settings) -> Disagreements:
@@ -292,14 +297,16 @@ def _copies_to_itself(settings: Settings) -> Disagreements:
         yield ("forward",), "is this collector itself: everything would be received again; write another endpoint"
 
 
-def _open_to_others(settings: Settings) -> Disagreements:
-    guarded = settings.open or (settings.ingest_tokens and settings.query_tokens)
+def _open_to_others(settings: Settings, guarded: Callable[[Settings], Container[str]]) -> Disagreements:
     exposed = [name for name in ("http", "grpc") if getattr(settings, name).host not in LOOPBACK]
-    if exposed and not guarded:
+    if settings.open or not exposed:
+        return
+    named = () if settings.ingest_tokens and settings.query_tokens else guarded(settings)
+    if not ((settings.ingest_tokens or "ingest" in named) and (settings.query_tokens or "read" in named)):
         yield (
             (*exposed, "open", "ingest_tokens", "query_tokens"),
-            "others could read and write. Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true "
-            "where something else guards it",
+            "others could read and write. Make tokens with misstep token create, set MISSTEP_INGEST_TOKENS and "
+            "MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true where something else guards it",
         )
 
 

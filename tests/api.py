@@ -10,11 +10,14 @@ from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from collector.api.guard import guard
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes
 from collector.classify.classify import load_taxonomy
 from collector.engine.duckdb.store import Store
 from collector.settings import Settings
+from collector.tokens.file import TokenFile
+from collector.tokens.tokens import Tokens
 from tests.recorded import event, failed
 
 SOURCES = SimpleNamespace(
@@ -47,12 +50,18 @@ def events() -> list[dict[str, Any]]:
     ]
 
 
+def tokens(settings: Settings) -> Tokens:
+    """Those of the settings, and no named ones yet."""
+    return Tokens(TokenFile(None), settings)
+
+
 def application(store: Store, **state: Any) -> Litestar:
     known = {
         "store": store,
         "keeper": SimpleNamespace(settle=lambda seconds: True),
         "writer": SimpleNamespace(settle=lambda: True),
         "settings": Settings(),
+        "tokens": tokens(state.get("settings", Settings())),
         "allowed_hosts": frozenset(),
         "sources": SOURCES,
         "taxonomy": load_taxonomy(),
@@ -61,6 +70,7 @@ def application(store: Store, **state: Any) -> Litestar:
     }
     return Litestar(
         api_routes(),
+        guards=[guard],
         state=State(known | state),
         exception_handlers=exception_handlers(),
         openapi_config=OpenAPIConfig("Misstep", "1", path="/", render_plugins=[JsonRenderPlugin(path="/openapi.json")]),

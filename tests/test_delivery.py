@@ -20,9 +20,11 @@ from collector.receive import grpc as door
 from collector.receive.delivery import PIECE, Delivery
 from collector.setting_values import Address
 from collector.settings import Settings
+from tests.api import tokens
 from tests.conftest import free_port
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+TOKENS = tokens(Settings())
 LARGE = b"0123456789abcdef" * (1 << 20)  # far more than fits into the buffers of a connection
 
 
@@ -122,7 +124,7 @@ def test_a_message_that_does_not_come_over_grpc_is_given_up(monkeypatch: pytest.
         yield b""
 
     async def call() -> None:
-        server = door.grpc_server(None, Settings(), str)  # type: ignore[arg-type]  # no message ever reaches the intake
+        server = door.grpc_server(None, Settings(), TOKENS, str)  # type: ignore[arg-type]  # no message ever reaches the intake
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -187,7 +189,7 @@ def test_calls_that_send_nothing_do_not_keep_others_waiting(monkeypatch: pytest.
         return channels, opened
 
     async def attack() -> None:
-        server = door.grpc_server(Taking(), Settings(), str)  # type: ignore[arg-type]
+        server = door.grpc_server(Taking(), Settings(), TOKENS, str)  # type: ignore[arg-type]
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         for connections, calls in ((4, 40), (80, 1)):

@@ -27,6 +27,7 @@ LAYERS = (
     ),
     ("setting_values",),
     ("access", "columns", "settings", "streak_rules", "switches"),
+    ("tokens",),
     ("report",),
     ("batch",),
     ("decode",),

@@ -16,12 +16,14 @@ from litestar.testing import TestClient
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook
 from collector.api.alert_routes import ALERT_ROUTES
+from collector.api.guard import guard
 from collector.api.refusals import exception_handlers
 from collector.api.rule_routes import RULE_ROUTES
 from collector.engine.duckdb.store import Store
 from collector.measures.all import measure_all
 from collector.setting_values import Address
 from collector.settings import Settings
+from tests.api import tokens
 from tests.recorded import NOW, failed, holding
 
 YAML = {"Content-Type": "application/yaml"}
@@ -44,19 +46,23 @@ class Served:
 
     def __init__(self, store: Store, path: Path, **settings: Any) -> None:
         self.path = path
+        self.reading = {"authorization": f"Bearer {''.join(settings.get('query_tokens', ()))}"}
         self.engine = Engine(store, RuleBook(path), measure_all, lambda _: None, scrub=str, clock=lambda: NOW)
         about = {
             "alerts": self.engine, "scrub": str, "settings": Settings(**settings),
+            "tokens": tokens(Settings(**settings)),
             "allowed_hosts": frozenset({"testserver.local"}),
         }  # fmt: skip
         routes = [*ALERT_ROUTES, *RULE_ROUTES]
-        self.client = TestClient(Litestar(routes, state=State(about), exception_handlers=exception_handlers()))
+        self.client = TestClient(
+            Litestar(routes, guards=[guard], state=State(about), exception_handlers=exception_handlers())
+        )
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """An answer; what changes something names the file's revision, unless `if_match` is given."""
         wanted = {name.replace("_", "-"): value for name, value in headers.items()}
         if method != "GET" and "if-match" not in wanted:
-            wanted["if-match"] = self.client.get("/api/v1/receivers").headers["etag"]
+            wanted["if-match"] = self.client.get("/api/v1/receivers", headers=self.reading).headers["etag"]
         sent = {"content": body} if isinstance(body, str) else {} if body is None else {"json": body}
         typed = YAML if isinstance(body, str) else {}
         return self.client.request(method, f"/api/v1{path}", headers={**typed, **wanted}, **sent)

@@ -12,13 +12,14 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json, check_rules
+from collector.access import READ, check_json, check_rules
 from collector.alerts import status
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.state import seen_as
 from collector.api.describe import operation, taking
+from collector.api.guard import RIGHT
 from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
 from collector.api.representations import list_answer, read_body
 from collector.errors import Rejected
@@ -132,6 +133,7 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
 
 @post(
     "/api/v1/rules/check",
+    opt={RIGHT: READ},
     status_code=200,
     request_max_body_size=MAX_BYTES,
     summary="Every mistake in a rule file",
@@ -161,6 +163,7 @@ def silences(request: Asked, options: Options) -> Response[bytes]:
 
 @post(
     "/api/v1/silences",
+    opt={RIGHT: READ},
     request_max_body_size=MAX_BYTES,
     summary="Not to be told about some alerts for a while",
     operation_class=taking(
@@ -211,7 +214,7 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
     return status.silence_row(silence)
 
 
-@delete("/api/v1/silences/{id:str}", sync_to_thread=True, summary="Ends a silence now")
+@delete("/api/v1/silences/{id:str}", opt={RIGHT: READ}, sync_to_thread=True, summary="Ends a silence now")
 def end_silence(request: Asked, id: FromPath[str]) -> None:
     """404 where no silence in force has this id."""
     read_none(request.scope["query_string"])

@@ -19,7 +19,8 @@ import structlog
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json
+from collector.access import MAINTAIN, check_json
+from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.columns import Row
 from collector.engine.duckdb import rewrite
@@ -30,6 +31,7 @@ from collector.report import as_report, as_row
 
 SLICE = 2_000  # rows per transaction; ingest continues in between
 PASSES = 5  # reports that arrive meanwhile may be folded with rows not yet processed
+KEEPS = {RIGHT: MAINTAIN, WHOLE: True}
 
 log = structlog.get_logger()
 
@@ -144,7 +146,13 @@ class Applying:
             return self.current
 
 
-@post("/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise stored data with the rules in force")
+@post(
+    "/api/v1/sanitise",
+    opt=KEEPS,
+    status_code=202,
+    sync_to_thread=True,
+    summary="Sanitise stored data with the rules in force",
+)
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Starts a run, unless one is in progress. `GET` returns its progress."""
     read_none(request.scope["query_string"])
@@ -152,7 +160,7 @@ def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     return Response(request.app.state.applying.begin().told(), status_code=202)
 
 
-@get("/api/v1/sanitise", sync_to_thread=False, summary="Progress of sanitising stored data")
+@get("/api/v1/sanitise", opt=KEEPS, sync_to_thread=False, summary="Progress of sanitising stored data")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """State (idle, running, done, failed), rows processed, rows changed, redactions by rule."""
     read_none(request.scope["query_string"])

@@ -16,13 +16,15 @@ from litestar import Request, Response, get, post
 from litestar.response import Stream
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json
+from collector.access import MAINTAIN, check_json
+from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.engine.duckdb.store import Store
 from collector.errors import Rejected
 
 CHUNK = 1 << 20
 KEPT_S = 60  # how long a copy that nobody fetches stays on the disk
+KEEPS = {RIGHT: MAINTAIN, WHOLE: True}
 
 log = structlog.get_logger()
 
@@ -92,7 +94,7 @@ class Backups:
                 self._place.unlink(missing_ok=True)
 
 
-@post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Start a copy of the store")
+@post("/api/v1/backup", opt=KEEPS, status_code=202, sync_to_thread=True, summary="Start a copy of the store")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """409 while another copy is made, or waits for up to a minute to be fetched."""
     read_none(request.scope["query_string"])
@@ -101,7 +103,7 @@ def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     return Response(request.app.state.backups.begin(), status_code=202)
 
 
-@get("/api/v1/backup", sync_to_thread=True, summary="Progress of the copy of the store")
+@get("/api/v1/backup", opt=KEEPS, sync_to_thread=True, summary="Progress of the copy of the store")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """State (idle, running, done, failed), bytes so far, and about how many there will be."""
     read_none(request.scope["query_string"])
@@ -111,6 +113,7 @@ def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
 
 @get(
     "/api/v1/backup/file",
+    opt=KEEPS,
     sync_to_thread=True,
     media_type="application/octet-stream",
     summary="The finished copy of the store, once",

@@ -10,11 +10,14 @@ import structlog
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json
+from collector.access import MAINTAIN, check_json
+from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.engine.duckdb.forgetting import forget_transcripts
 from collector.engine.duckdb.store import Store
 from collector.journal.writer import Writer
+
+KEEPS = {RIGHT: MAINTAIN, WHOLE: True}
 
 log = structlog.get_logger()
 
@@ -63,7 +66,13 @@ class Forgetting:
             return self.current
 
 
-@post("/api/v1/forget", status_code=202, sync_to_thread=True, summary="Remove what was imported from transcripts")
+@post(
+    "/api/v1/forget",
+    opt=KEEPS,
+    status_code=202,
+    sync_to_thread=True,
+    summary="Remove what was imported from transcripts",
+)
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Starts a run, unless one is in progress. `GET` returns its progress."""
     read_none(request.scope["query_string"])
@@ -71,7 +80,7 @@ def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     return Response(request.app.state.forgetting.begin().told(), status_code=202)
 
 
-@get("/api/v1/forget", sync_to_thread=False, summary="Progress of removing what was imported")
+@get("/api/v1/forget", opt=KEEPS, sync_to_thread=False, summary="Progress of removing what was imported")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """State (idle, running, done, failed), and the number of events removed."""
     read_none(request.scope["query_string"])

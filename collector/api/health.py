@@ -17,8 +17,9 @@ from litestar.types import ControllerRouterHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
-from collector.access import check_caller
+from collector.access import OPEN, check_page
 from collector.api.describe import completed
+from collector.api.guard import RIGHT
 from collector.api.parameters import read_none
 from collector.engine.duckdb.open import file_id
 from collector.engine.duckdb.schema import SCHEMA_VERSION
@@ -27,16 +28,17 @@ from collector.errors import Unavailable
 from collector.journal.writer import Writer
 
 STARTED = time.monotonic()
+FOR_ALL = {RIGHT: OPEN}
 TRIAL_S = 2.0  # for each thing that is tried before the collector is called ready
 
 
-@get("/healthz", sync_to_thread=False, summary="Liveness")
+@get("/healthz", opt=FOR_ALL, sync_to_thread=False, summary="Liveness")
 def healthz() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
 
 
-@get("/readyz", sync_to_thread=True, summary="Readiness")
+@get("/readyz", opt=FOR_ALL, sync_to_thread=True, summary="Readiness")
 def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     """The store answers and accepts writes."""
     store: Store = request.app.state.store
@@ -55,10 +57,10 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     return Response({"status": "ready"})
 
 
-@get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
+@get("/metrics", opt=FOR_ALL, sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Prometheus text format. Waits for nothing and needs no token, but checks that no foreign web page asks."""
-    check_caller(request.headers, (), request.app.state.allowed_hosts)
+    check_page(request.headers, request.app.state.allowed_hosts)
     telemetry.ASIDE_RECORDS.set(request.app.state.writer.aside.counted().records)
     with suppress(Unavailable):
         kept = _keeper(request.app.state)
@@ -71,7 +73,7 @@ def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(generate_latest(telemetry.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-@get("/openapi.json", include_in_schema=False, sync_to_thread=False)
+@get("/openapi.json", opt=FOR_ALL, include_in_schema=False, sync_to_thread=False)
 def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """The description of this API."""
     return completed(request.app.openapi_schema.to_schema())

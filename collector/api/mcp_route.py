@@ -6,20 +6,20 @@ from importlib.metadata import version
 from typing import Any
 
 from litestar import asgi
-from litestar.connection import ASGIConnection
 from litestar.types import Receive, Scope, Send
 
-from collector.access import check_caller
+from collector.access import READ
+from collector.api.guard import RIGHT
 from collector.errors import Rejected
 
 
-@asgi("/mcp", copy_scope=True)
+@asgi("/mcp", opt={RIGHT: READ}, copy_scope=True)
 async def ask_mcp(scope: Scope, receive: Receive, send: Send) -> None:
-    """One request of a client, which has no session here. Raises Rejected for other methods than POST."""
+    """One request of a client, which has no session here: what it leads to is asked with its token too.
+
+    Raises Rejected for other methods than POST.
+    """
     app: Any = scope["litestar_app"]
-    # Guards are for other handlers; the questions that follow are asked with the caller's token too.
-    headers = ASGIConnection[Any, Any, Any, Any](scope).headers
-    check_caller(headers, app.state.settings.query_tokens, app.state.allowed_hosts)
     if scope["method"] != "POST":  # type: ignore[typeddict-item]
         raise Rejected("only POST is answered at /mcp: there is no stream to open and no session to end", 405)
     try:

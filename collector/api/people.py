@@ -12,8 +12,9 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json
+from collector.access import READ, check_json
 from collector.api.describe import operation, taking
+from collector.api.guard import RIGHT
 from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
 from collector.api.representations import Said, list_answer, read_body
 from collector.query import noted
@@ -52,6 +53,7 @@ async def marks(request: Asked) -> Response[bytes]:
 
 @post(
     "/api/v1/marks",
+    opt={RIGHT: READ},
     request_max_body_size=MOST_BYTES,
     summary="Marks a time, by default now: a deploy, a change of a prompt, an outage",
     operation_class=taking("application/json", MARK_SHOWN),
@@ -63,7 +65,7 @@ async def add_mark(request: Asked) -> dict[str, Any]:
     return _shown(await asyncio.to_thread(noted.add_mark, state.store, wanted, state.scrub, _now(request)))
 
 
-@delete("/api/v1/marks/{mark_id:str}", sync_to_thread=True, summary="Removes a mark")
+@delete("/api/v1/marks/{mark_id:str}", opt={RIGHT: READ}, sync_to_thread=True, summary="Removes a mark")
 def remove_mark(request: Asked, mark_id: FromPath[str]) -> None:
     """404 where there is none with this id."""
     read_none(request.scope["query_string"])
@@ -84,6 +86,7 @@ def views(request: Asked) -> Response[bytes]:
 
 @post(
     "/api/v1/views",
+    opt={RIGHT: READ},
     request_max_body_size=MOST_BYTES,
     summary="Saves a view of the dashboard under a name, instead of another one of this name",
     operation_class=taking("application/json", VIEW_SHOWN),
@@ -95,7 +98,7 @@ async def save_view(request: Asked) -> dict[str, Any]:
     return _shown(await asyncio.to_thread(noted.save_view, state.store, wanted, state.scrub, _now(request)))
 
 
-@delete("/api/v1/views/{view_id:str}", sync_to_thread=True, summary="Removes a saved view")
+@delete("/api/v1/views/{view_id:str}", opt={RIGHT: READ}, sync_to_thread=True, summary="Removes a saved view")
 def remove_view(request: Asked, view_id: FromPath[str]) -> None:
     """404 where there is none with this id."""
     read_none(request.scope["query_string"])

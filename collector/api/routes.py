@@ -20,16 +20,15 @@ from urllib.parse import unquote
 import msgspec
 import structlog
 from litestar import Request, Response, get, patch, post
-from litestar.connection import ASGIConnection
 from litestar.datastructures import State
-from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_caller, check_json
+from collector.access import READ, check_json
 from collector.api import classes
 from collector.api.describe import operation
 from collector.api.endpoints import ENDPOINTS, GROUP, Endpoint
+from collector.api.guard import RIGHT
 from collector.api.parameters import LIMIT, Parameter, ParsedQuery, read
 from collector.api.representations import ARROW, json_answer, list_answer, read_body, wants_arrow
 from collector.api.sql_queries import answer_sql
@@ -72,12 +71,6 @@ def api_routes() -> list[ControllerRouterHandler]:
     return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql, list_classes]
 
 
-def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Requires a query token if any are set, else one of our names in `Host`."""
-    state = connection.app.state
-    check_caller(connection.headers, state.settings.query_tokens, state.allowed_hosts)
-
-
 def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
     async def answer(request: HttpRequest) -> Response[bytes]:
         return await answered(request, lambda: _answer(endpoint, request))
@@ -86,7 +79,6 @@ def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
     return get(
         f"/api/v1{endpoint.path}",
         name=name,
-        guards=[guard_query],
         summary=endpoint.summary,
         tags=["query"],
         operation_id=name,
@@ -205,7 +197,7 @@ def _rest(request: HttpRequest) -> str:
 
 @patch(
     "/api/v1/groups/{fingerprint:str}",
-    guards=[guard_query],
+    opt={RIGHT: READ},
     request_max_body_size=64 << 10,
     summary="Resolves a group, ignores it for a while, opens it again, links an issue, or notes something on it",
     tags=["query"],
@@ -229,7 +221,6 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
 
 @get(
     "/api/v1/classes",
-    guards=[guard_query],
     sync_to_thread=False,
     summary="Every class of error: what it means, what follows from it, what to do",
     tags=["query"],
@@ -250,7 +241,7 @@ class SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 @post(
     "/api/v1/sql",
-    guards=[guard_query],
+    opt={RIGHT: READ},
     request_max_body_size=256 << 10,
     status_code=200,
     summary="One SELECT over the events that the range and the filters choose",

@@ -1,7 +1,7 @@
 """Changing the rule file through the API: rules and receivers, one at a time.
 
-A change names the revision of the file that it was made from in `If-Match`, which every answer has as its ETag. Who
-may change it is asked in `guard_alerts`. Addresses of receivers are taken and never answered.
+A change names the revision of the file that it was made from in `If-Match`, which every answer has as its ETag. All
+projects share the file. Addresses of receivers are taken and never answered.
 """
 
 from __future__ import annotations
@@ -13,23 +13,21 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, delete, get, post, put
-from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_caller, check_json, check_rules
+from collector.access import ALERTS, check_json, check_rules
 from collector.alerts import status, written
 from collector.alerts.addresses import kinds, receiver_of, wrong_with
 from collector.alerts.changing import File, change, check, file_of
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import MAX_BYTES, RuleError, read_values
 from collector.api.describe import taking
+from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.api.representations import json_answer, read_body
 from collector.errors import Rejected
 from collector.query.filters import BadParameter
-from collector.settings import LOOPBACK
 
 RULE_SHOWN = """name: diff-tool-failing
 measure: error_rate
@@ -38,6 +36,7 @@ window: 15m
 condition: "> 0.3"
 """
 RECEIVER_SHOWN = {"name": "team", "address": "slack://TokenA/TokenB/TokenC/#channel"}
+CHANGES = {RIGHT: ALERTS, WHOLE: True}
 RECEIVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9 _.-]{0,62}$"
 
 Asked = Request[Any, Any, Any]
@@ -50,21 +49,6 @@ class NewReceiver(msgspec.Struct, forbid_unknown_fields=True):
     address: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-def guard_alerts(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Requires the right to change alerts: a token of MISSTEP_ALERTS_TOKENS; without any such tokens, that the
-    collector is asked on this machine and needs no token for queries either.
-    """
-    state = connection.app.state
-    settings = state.settings
-    if settings.alerts_tokens:
-        check_caller(connection.headers, settings.alerts_tokens, state.allowed_hosts)
-        return
-    if settings.query_tokens or settings.http.host not in LOOPBACK:
-        remedy = "set MISSTEP_ALERTS_TOKENS where the collector runs, and MISSTEP_ALERTS_TOKEN where the dashboard does"
-        raise Rejected(f"rules and receivers can be changed only with a token of their own: {remedy}", 403)
-    check_caller(connection.headers, (), state.allowed_hosts)
-
-
 @get("/api/v1/rules/{name:str}", summary="A rule as its file says it, and the file's revision")
 async def one_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
     """`rule` is what to change and to send back; `text` are its lines. A default rule is `own: false`."""
@@ -74,7 +58,7 @@ async def one_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
 
 @post(
     "/api/v1/rules",
-    guards=[guard_alerts],
+    opt=CHANGES,
     request_max_body_size=MAX_BYTES,
     summary="Adds a rule to the rule file",
     operation_class=taking("application/yaml", RULE_SHOWN),
@@ -88,7 +72,7 @@ async def add_rule(request: Asked) -> Response[bytes]:
 
 @put(
     "/api/v1/rules/{name:str}",
-    guards=[guard_alerts],
+    opt=CHANGES,
     request_max_body_size=MAX_BYTES,
     summary="Replaces a rule of the rule file",
     operation_class=taking("application/yaml", RULE_SHOWN),
@@ -102,7 +86,7 @@ async def replace_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
     return _told(file, name) if isinstance(file, File) else file
 
 
-@delete("/api/v1/rules/{name:str}", status_code=200, guards=[guard_alerts], summary="Removes a rule from the rule file")
+@delete("/api/v1/rules/{name:str}", status_code=200, opt=CHANGES, summary="Removes a rule from the rule file")
 async def remove_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
     """Its alerts resolve. Comments before it stay in the file."""
     read_none(request.scope["query_string"])
@@ -123,7 +107,7 @@ async def receivers(request: Asked) -> Response[bytes]:
 
 @post(
     "/api/v1/receivers",
-    guards=[guard_alerts],
+    opt=CHANGES,
     request_max_body_size=64 << 10,
     summary="Adds a receiver to the rule file",
     operation_class=taking("application/json", RECEIVER_SHOWN),
@@ -143,7 +127,7 @@ async def add_receiver(request: Asked) -> Response[bytes]:
 @delete(
     "/api/v1/receivers/{name:str}",
     status_code=200,
-    guards=[guard_alerts],
+    opt=CHANGES,
     summary="Removes a receiver from the rule file",
 )
 async def remove_receiver(request: Asked, name: FromPath[str]) -> Response[bytes]:

@@ -17,7 +17,7 @@ from litestar import Request, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json, check_rules
+from collector.access import READ, check_json, check_rules
 from collector.alerts import status
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile
@@ -26,6 +26,7 @@ from collector.alerts.trying.backtest import Past
 from collector.alerts.trying.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.api.alert_routes import RULES_SHOWN, options_of
 from collector.api.describe import taking
+from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import FROM, TO, Parameter, read_none
 from collector.errors import QueryTimeout, Rejected
 from collector.loop import in_daemon
@@ -54,6 +55,7 @@ class Try(Protocol):
 
 @post(
     "/api/v1/rules/backtest",
+    opt={RIGHT: READ},
     status_code=200,
     request_max_body_size=MAX_BYTES,
     summary="What rules would have done over stored history",
@@ -77,6 +79,7 @@ async def backtest(request: Asked) -> Any:
 
 @post(
     "/api/v1/rules/suggest",
+    opt={RIGHT: READ},
     status_code=200,
     request_max_body_size=MAX_BYTES,
     summary="Thresholds for a wanted number of pages a week",
@@ -88,7 +91,12 @@ async def suggest(request: Asked) -> Any:
     return await _tried(request, options, partial(suggest_row, pages=_number("pages", options["pages"])))
 
 
-@post("/api/v1/receivers/{name:str}/test", status_code=200, summary="A test message to a receiver of the file in force")
+@post(
+    "/api/v1/receivers/{name:str}/test",
+    opt={RIGHT: READ, WHOLE: True},
+    status_code=200,
+    summary="A test message to a receiver of the file in force",
+)
 async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
     """One row for each of its addresses: whether it took the message, else why not."""
     read_none(request.scope["query_string"])

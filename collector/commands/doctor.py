@@ -22,6 +22,7 @@ from collector.journal.dead_letters import Aside
 from collector.plural import plural
 from collector.settings import Settings, SettingsError, as_in_variable, is_secret, load, without_user
 from collector.tables import TableError, load_toml
+from collector.token_store import guarded
 from dashboard import launch
 
 FREE_BYTES = 1 << 30
@@ -47,7 +48,7 @@ class Check:
 def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Check]:
     """All checks that are possible from this machine, in the order in which one part depends on another."""
     try:
-        settings = load({}, environ, file, reserved)
+        settings = load({}, environ, file, reserved, guarded)
     except (SettingsError, TableError) as error:
         yield Check("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
         return

@@ -18,13 +18,14 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from collector import telemetry
-from collector.access import check_once, check_token
+from collector.access import INGEST, check_once
 from collector.batch import Body, Receipt
 from collector.decode.otlp import PROTOBUF
 from collector.errors import Rejected, Unavailable, grpc_code
 from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.settings import Settings
+from collector.tokens.tokens import Tokens
 
 SERVICES = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
@@ -108,7 +109,7 @@ class Turns:
             earliest.reschedule(max(now, self._receiving.pop(earliest) + length))
 
 
-def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str]) -> grpc.aio.Server:
+def grpc_server(intake: Intake, settings: Settings, tokens: Tokens, scrub: Callable[[str], str]) -> grpc.aio.Server:
     """A server for `settings.grpc`, not started."""
     server = grpc.aio.server(
         options=[
@@ -124,21 +125,21 @@ def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str])
     turns = Turns()
     for service, signal in SERVICES.items():
         # A unary call on the wire; but so the message is read after the token check, and with a time limit.
-        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, turns, scrub))
+        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, tokens, signal, turns, scrub))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
     return server
 
 
 def _export(
-    intake: Intake, settings: Settings, signal: str, turns: Turns, scrub: Callable[[str], str]
+    intake: Intake, tokens: Tokens, signal: str, turns: Turns, scrub: Callable[[str], str]
 ) -> Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
     async def export(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
         refused: Rejected | Unavailable | None = None
         try:
             metadata = [(str(name), str(value)) for name, value in context.invocation_metadata() or ()]
             check_once(name for name, _ in metadata)
-            check_token(dict(metadata).get("authorization", ""), settings.ingest_tokens)
-            receipt = await _taken(intake, signal, context, turns)
+            access = tokens.admit(dict(metadata), INGEST)
+            receipt = await _taken(intake, signal, access.project or "", context, turns)
         except (Rejected, Unavailable) as error:
             refused = error.with_traceback(None)  # the context keeps the exception, whose traceback would keep the body
         if refused:
@@ -151,7 +152,9 @@ def _export(
     return export
 
 
-async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[Any, Any], turns: Turns) -> Receipt:
+async def _taken(
+    intake: Intake, signal: str, project: str, context: grpc.aio.ServicerContext[Any, Any], turns: Turns
+) -> Receipt:
     """The receipt of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
     try:
         async with turns.turn(context.peer()):
@@ -160,7 +163,7 @@ async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[
         raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None
     if not isinstance(body, bytes):  # the library has refused it and told the client, but nobody else
         raise Rejected("the message is missing, too large, or cannot be decompressed", 413)
-    return await intake.take(Body(body, PROTOBUF, signal))
+    return await intake.take(Body(body, PROTOBUF, signal, project))
 
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> NoReturn:

@@ -19,7 +19,8 @@ from litestar.exceptions import HTTPException, InternalServerException
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector import telemetry
-from collector.access import check_caller
+from collector.access import INGEST, OPEN
+from collector.api.guard import RIGHT, admitted
 from collector.batch import Body, Receipt
 from collector.decode.answers import REJECTED, RESPONSES
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS, media_type
@@ -37,16 +38,18 @@ LINES = (JSON, "application/x-ndjson", "application/ndjson", "application/jsonl"
 # Where the SDKs of Langfuse and LangWatch send to, whatever their address.
 OTHERS = ("/api/public/otel/v1/traces", "/api/otel/v1/traces")
 
+ADMITTED = {RIGHT: OPEN}  # in `_answer`, whose refusals are told as OTLP says
+
 log = structlog.get_logger()
 
 
-@post(["/v1/logs", "/v1/traces", "/v1/metrics", *OTHERS], include_in_schema=False, status_code=200)
+@post(["/v1/logs", "/v1/traces", "/v1/metrics", *OTHERS], opt=ADMITTED, include_in_schema=False, status_code=200)
 async def otlp(request: Request[Any, Any, Any]) -> Response[bytes]:
     """OTLP/HTTP."""
     return await _answer(request, request.url.path.rsplit("/", 1)[-1])
 
 
-@post("/", include_in_schema=False, status_code=200)
+@post("/", opt=ADMITTED, include_in_schema=False, status_code=200)
 async def anything(request: Request[Any, Any, Any]) -> Response[bytes]:
     """OTLP/JSON without a path; protobuf cannot be told apart by its bytes."""
     return await _answer(request, "")
@@ -54,6 +57,7 @@ async def anything(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 @post(
     "/v1/events",
+    opt=ADMITTED,
     status_code=200,
     summary="Plain JSON events",
     description="One object, an array or JSON lines: the log entries of Roo Code, KODE, OpenAgents and Loopr, and the "
@@ -108,12 +112,12 @@ INGEST_ROUTES: list[ControllerRouterHandler] = [otlp, anything, events]
 async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[bytes]:
     media = _media(request)
     try:
-        check_caller(request.headers, _settings(request).ingest_tokens, request.app.state.allowed_hosts)
+        access = admitted(request, INGEST)
         if media not in (taken := LINES if signal == "events" else (JSON, PROTOBUF)):
             raise Rejected(f"this Content-Type is not supported; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
-        receipt = await request.app.state.intake.take(Body(body, media, signal))
+        receipt = await request.app.state.intake.take(Body(body, media, signal, access.project or ""))
     except (Rejected, Unavailable) as error:
         return _refusal(error, media, signal, request.app.state.scrub(str(error)))
     telemetry.REQUESTS.labels(signal, 200).inc()

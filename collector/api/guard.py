@@ -1,0 +1,43 @@
+"""Who may ask an address: its handler names the right in `opt`; without that, GET needs `read`, all else `admin`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from collector.access import ADMIN, OPEN, READ, Access
+from collector.errors import Rejected
+
+RIGHT = "right"  # of `opt`: one of collector.access
+WHOLE = "whole"  # of `opt`: what the address is about is of all projects
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Admits a request, or raises Rejected 401 or 403."""
+    reading = connection.scope.get("method") in ("GET", "HEAD", "OPTIONS")
+    right = handler.opt.get(RIGHT, READ if reading else ADMIN)
+    if right == OPEN:
+        return
+    access = admitted(connection, right)
+    if handler.opt.get(WHOLE) and access.project is not None:
+        raise Rejected(
+            f"this concerns all projects, and the token {access.name!r} is for {access.project!r} alone", 403
+        )
+
+
+def admitted(connection: Connection, right: str) -> Access:
+    """Who asks, settled once and remembered for `access_of`. Raises Rejected 401 or 403."""
+    state = connection.app.state
+    access: Access = state.tokens.admit(connection.headers, right, state.allowed_hosts)
+    connection.scope["state"]["access"] = access
+    return access
+
+
+def access_of(connection: Connection) -> Access:
+    """Who asks, as `guard` has settled it."""
+    access: Access = connection.scope["state"]["access"]
+    return access

@@ -1,0 +1,25 @@
+"""Where the named tokens of a store are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collector.engine.duckdb.open import path_of
+from collector.settings import Settings
+
+if TYPE_CHECKING:
+    from collector.tokens.file import TokenFile
+
+
+def token_file(settings: Settings) -> TokenFile:
+    """The named tokens beside the store of these settings. Raises StoreError."""
+    from collector.tokens.file import TokenFile  # late: most commands need none
+
+    store = path_of(settings.store)
+    return TokenFile(Path(f"{store}.tokens") if store else None)
+
+
+def guarded(settings: Settings) -> frozenset[str]:
+    """The rights that named tokens guard. Raises StoreError."""
+    return token_file(settings).guarded

@@ -1,0 +1,1 @@
+"""Tokens: who may send, read, change alerts and administer, for which project."""

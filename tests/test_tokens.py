@@ -1,0 +1,168 @@
+"""Named tokens: made and revoked beside the store, admitted by what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, RIGHTS, Access
+from collector.errors import Rejected, StoreError
+from collector.setting_values import Address
+from collector.settings import Settings
+from collector.tokens import tokens as admitting
+from collector.tokens.file import MOST, PREFIX, TokenFile
+from collector.tokens.tokens import Tokens
+from tests.conftest import RunningCollector, wait_until
+from tests.doors import spans
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {text}"}
+
+
+def refusal(tokens: Tokens, right: str, **headers: str) -> tuple[int, str]:
+    with pytest.raises(Rejected) as refused:
+        tokens.admit(headers, right)
+    return refused.value.status, str(refused.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> TokenFile:
+    return TokenFile(tmp_path / "misstep.duckdb.tokens")
+
+
+def test_a_token_may_do_what_it_was_made_for_until_it_is_revoked(file: TokenFile) -> None:
+    tokens = Tokens(file, Settings())
+    _, text = tokens.create("ci", [INGEST, READ], "shop")
+    assert tokens.admit(bearer(text), INGEST) == Access("ci", frozenset((INGEST, READ)), "shop")
+    assert refusal(tokens, READ)[0] == 401
+    assert refusal(tokens, READ, **bearer(text[:-1] + "_"))[0] == 403
+    assert refusal(tokens, ALERTS, **bearer(text)) == (403, admitting.REMEDIES[ALERTS])
+    assert refusal(tokens, ADMIN, **bearer(text))[0] == 403
+
+    tokens.revoke("ci")
+    for right in RIGHTS:
+        assert refusal(tokens, right, **bearer(text))[0] == 403, "revoking the last token opens nothing"
+    _, again = tokens.create("ci", [INGEST])
+    assert tokens.admit(bearer(again), INGEST).project is None
+    assert [(token.name, bool(token.revoked_ns)) for token in tokens.named()] == [("ci", True), ("ci", False)]
+
+
+def test_a_running_collector_notices_what_is_made_and_revoked_beside_its_store(
+    file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert file.path
+    tokens = Tokens(TokenFile(file.path), Settings())
+    assert tokens.admit({}, ADMIN) == Access("", frozenset((*RIGHTS, MAINTAIN)))
+    monkeypatch.setattr(admitting, "AGAIN_S", 0)
+    _, text = file.create("agents", [INGEST])
+    assert tokens.admit(bearer(text), INGEST).name == "agents"
+    assert refusal(tokens, INGEST)[0] == 401
+    assert tokens.admit({}, READ).name == "", "nothing was said of reading"
+    assert tokens.admit(bearer(text), READ).name == "agents", "who asks is known where nobody need say"
+
+    tokens.create("others", [READ])  # both write the file, each on what the other wrote
+    file.revoke("agents")
+    assert refusal(tokens, INGEST, **bearer(text))[0] == 403
+    assert len(TokenFile(file.path).held.tokens) == 2
+
+    file.path.write_text("{}")
+    assert refusal(tokens, INGEST)[0] == 401, "a file that cannot be read opens nothing"
+    file.path.unlink()
+    assert refusal(tokens, INGEST)[0] == 401
+    assert tokens.asks(INGEST)
+
+
+def test_the_file_holds_no_token_and_is_for_its_owner_alone(file: TokenFile) -> None:
+    _, text = file.create("ci", RIGHTS)
+    assert file.path
+    assert text.startswith(PREFIX)
+    assert text[len(PREFIX) :] not in file.path.read_text()
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert TokenFile(None).create("ci", RIGHTS)[0].digest != TokenFile(None).create("ci", RIGHTS)[0].digest
+
+
+@pytest.mark.parametrize(
+    ("name", "rights", "project", "said"),
+    [
+        ("ci", ["ingest", "write"], None, "'write' is no right"),
+        ("ci", [], None, "write some of ingest, read, alerts, admin"),
+        ("ci", ["maintain"], None, "'maintain' is no right"),
+        ("", ["read"], None, "name: '' is no name"),
+        ("a b", ["read"], None, "name: 'a b' is no name"),
+        ("a\n", ["read"], None, "is no name"),
+        ("../x", ["read"], None, "is no name"),
+        ("ci", ["read"], "a/b", "project: 'a/b' is no name"),
+        ("ci", ["read"], "x" * 64, "is no name"),
+        ("taken", ["read"], None, "there is a token 'taken' already"),
+    ],
+)
+def test_what_no_token_can_be(file: TokenFile, name: str, rights: list[str], project: str | None, said: str) -> None:
+    file.create("taken", [READ])
+    with pytest.raises(Rejected) as refused:
+        file.create(name, rights, project)
+    assert said in str(refused.value)
+    assert len(file.held.tokens) == 1
+
+
+def test_no_more_than_so_many_are_kept(file: TokenFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collector.tokens.file.MOST", 2)
+    assert MOST > 2
+    for name in "ab":
+        file.create(name, [READ])
+    file.revoke("a")
+    with pytest.raises(Rejected, match="no more are kept"):
+        file.create("c", [READ])
+    with pytest.raises(Rejected, match="no token 'a' in force"):
+        file.revoke("a")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", '{"key": "xyz"}', '{"key": "00", "tokens": [{"name": "a"}]}', "[]", '{"key": ""}']
+)
+def test_a_damaged_file_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "misstep.duckdb.tokens"
+    path.write_text(text)
+    with pytest.raises(StoreError, match=r"tokens is damaged: [^\n]*$"):
+        TokenFile(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "open_"),
+    [
+        ({}, {INGEST, READ, ALERTS, ADMIN, MAINTAIN}),
+        ({"ingest_tokens": ("a",)}, {READ, ALERTS, MAINTAIN}),
+        ({"query_tokens": ("a",)}, {INGEST}),
+        ({"alerts_tokens": ("a",)}, {INGEST, READ, MAINTAIN}),
+        ({"admin_tokens": ("a",)}, {INGEST, READ, ALERTS}),
+        ({"http": Address("0.0.0.0", 4318), "open": True}, {INGEST, READ, MAINTAIN}),
+    ],
+)
+def test_what_needs_no_token(settings: Any, open_: set[str]) -> None:
+    assert Tokens(TokenFile(None), Settings(**settings)).open == open_
+
+
+def test_one_token_of_two_settings_may_do_both() -> None:
+    tokens = Tokens(TokenFile(None), Settings(ingest_tokens=("a", "b"), query_tokens=("b",)))
+    assert tokens.admit(bearer("b"), INGEST) == Access("", frozenset((INGEST, READ, MAINTAIN)))
+    assert refusal(tokens, READ, **bearer("a")) == (403, "this token is not valid here: it lacks the right 'read'")
+
+
+def test_a_collector_refuses_a_token_as_soon_as_it_is_revoked(start_collector: Callable[..., RunningCollector]) -> None:
+    running = start_collector(ADMIN_TOKENS="root")
+    file = TokenFile(Path(f"{running.store}.tokens"))
+    _, text = file.create("agents", [INGEST], "shop")
+    sent = spans({"name": "chat"}, service="a")
+
+    def status(headers: dict[str, str]) -> int:
+        return running.post("/v1/traces", sent, headers).status_code
+
+    wait_until(lambda: status(bearer(text)) == 200 and status({}) == 401, 5)
+    file.revoke("agents")
+    wait_until(lambda: status(bearer(text)) == 403, 5)
+    assert text[4:] not in running.logged()
+    running.restart()
+    assert status(bearer(text)) == 403
