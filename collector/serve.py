@@ -42,6 +42,7 @@ from collector.api.routes import api_routes
 from collector.api.rule_routes import RULE_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
+from collector.engine.duckdb.count_loop import Counting
 from collector.engine.duckdb.derive_loop import Keeper
 from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.open import SETTINGS
@@ -53,7 +54,6 @@ from collector.journal.waiting import Waiting
 from collector.journal.writer import Writer
 from collector.measures.all import measure_all
 from collector.pipeline import Pipeline
-from collector.query.queries import most_called
 from collector.receive.delivery import Delivery
 from collector.receive.entrance import Entrance
 from collector.receive.grpc import grpc_server
@@ -99,7 +99,7 @@ async def serve(
         signal.SIGHUP, log.info, "SIGHUP changes nothing: rules are read again when their file changes"
     )
     async with AsyncExitStack() as started:
-        parts = await _stored(settings, readers, forward, started)
+        parts = await _stored(settings, readers, forward, started, tuple(pipeline.sources.failure_only))
         engine = Engine(
             parts.store,
             RuleBook(settings.rules),
@@ -141,7 +141,13 @@ class Parts(NamedTuple):
     intake: Intake
 
 
-async def _stored(settings: Settings, readers: Readers, forward: Forwarder | None, started: AsyncExitStack) -> Parts:
+async def _stored(
+    settings: Settings,
+    readers: Readers,
+    forward: Forwarder | None,
+    started: AsyncExitStack,
+    failure_only: tuple[str, ...],
+) -> Parts:
     """Opens the store, and starts what brings requests into it, from the end of their way to its beginning."""
 
     def at_the_end(close: Callable[[], None]) -> None:
@@ -158,8 +164,11 @@ async def _stored(settings: Settings, readers: Readers, forward: Forwarder | Non
     left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
     accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
     intake = Intake(readers, taker, settings.queue, forward, accepted=accepted)
-    names = await asyncio.to_thread(most_called, store, telemetry.MOST_SERVICES, telemetry.MOST_TOOLS)
-    telemetry.know_calls(*names)
+    store.counted.services, store.counted.silent = settings.metrics_services, failure_only
+    telemetry.CALLS.show(store.counted.shown)
+    counting = Counting(store, int(settings.metrics_settle * 1e9))
+    counting.start()
+    at_the_end(counting.close)
 
     if forward:
         forward.start()
@@ -208,6 +217,10 @@ def _application(
     forward: Forwarder | None,
     another: Callable[[], Pipeline],
 ) -> Litestar:
+    def renamed() -> None:
+        engine.read_again()
+        parts.store.count_again()
+
     state = {
         "settings": settings,
         "tokens": tokens,
@@ -219,8 +232,8 @@ def _application(
         "forward": forward,
         "scrub": engine.scrub,
         "backups": Backups(parts.store),
-        "applying": Applying(parts.store, another, parts.writer, engine.read_again),
-        "forgetting": Forgetting(parts.store, parts.writer, engine.read_again),
+        "applying": Applying(parts.store, another, parts.writer, renamed),
+        "forgetting": Forgetting(parts.store, parts.writer, renamed),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,

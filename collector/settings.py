@@ -119,6 +119,12 @@ class Settings:
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
     )
     trace_url: str = _setting("", trace_link, "link to a trace in a tracing system, with {trace_id}")
+    metrics_services: tuple[str, ...] = _setting(
+        (), words, "services by name in misstep_calls_total; none: the first twenty"
+    )
+    metrics_settle: float = _setting(
+        600.0, duration, "how long after a call was received it is counted in misstep_calls_total"
+    )
     log: str = _setting("auto", one_of("auto", "json", "text"), "format of log lines")
 
     @property

@@ -7,13 +7,14 @@ import os
 import sys
 from collections import Counter as Counted
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, TextIO, cast
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from collector.visible import visible
 
@@ -23,7 +24,7 @@ ProcessCollector(registry=REGISTRY)
 
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 LOG_S = 0.1  # longest time that anything waits for a line of the log to be written
-MOST_SERVICES, MOST_TOOLS = 20, 50  # by name in `misstep_calls`
+CALL_LABELS = ("project", "service", "operation", "tool", "outcome", "rated", "category", "error_class")
 
 RECEIVED = Counter("misstep_received_records", "Records in requests that were read.", ["signal"], registry=REGISTRY)
 REQUESTS = Counter("misstep_requests", "Requests by path and answer.", ["path", "status"], registry=REGISTRY)
@@ -35,8 +36,8 @@ ACCOUNTED = Counter(
 )
 EVENTS = Counter(
     "misstep_events",
-    "Events by source and outcome, each counted once, when it is first stored.",
-    ["source", "outcome"],
+    "Events by source, each counted once, when it is first stored.",
+    ["source"],
     registry=REGISTRY,
 )
 LOST_LINES = Counter("misstep_lost_log_lines", "Lines of the log that standard error did not take.", registry=REGISTRY)
@@ -46,13 +47,6 @@ UNREAD = Counter(
 )
 REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], registry=REGISTRY)
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
-CALLS = Counter(
-    "misstep_calls",
-    f"Calls by service and tool; beyond the first {MOST_SERVICES} services"
-    f" and {MOST_TOOLS} tools the label is `other`.",
-    ["service", "tool", "outcome", "category"],
-    registry=REGISTRY,
-)
 FIRING = Gauge("misstep_alerts_firing", "Firing alerts by rule.", ["rule", "severity"], registry=REGISTRY)
 PENDING = Gauge("misstep_alerts_pending", "Pending alerts by rule.", ["rule"], registry=REGISTRY)
 EVALUATION_SECONDS = Gauge(
@@ -99,43 +93,46 @@ KEEPER_SECONDS = Gauge(
     registry=REGISTRY,
 )
 
-_services: set[str] = set()
-_tools: set[str] = set()
-
 _HARMLESS = (int, float, bool, type(None))
 RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors, sanitised like every log line
 
 
 def count_events(events: Sequence[Mapping[str, Any]]) -> None:
-    """Counts newly stored events: by source, and by service and tool.
-
-    Senders choose the names of services and tools, and a series is never removed: so only the first few are labels.
-    """
-    for (source, outcome), number in Counted((event["source"], event["outcome"]) for event in events).items():
-        EVENTS.labels(source or "unknown", outcome).inc(number)
-
-    names = ("service", "tool", "outcome", "category")
-    for (service, tool, outcome, category), number in Counted(tuple(map(one.get, names)) for one in events).items():
-        few = (_bounded(service, _services, MOST_SERVICES), _bounded(tool, _tools, MOST_TOOLS))
-        CALLS.labels(*few, outcome, category or "").inc(number)
+    """Counts newly stored events by source."""
+    for source, number in Counted(event["source"] for event in events).items():
+        EVENTS.labels(source or "unknown").inc(number)
 
 
-def know_calls(services: Iterable[str], tools: Iterable[str]) -> None:
-    """Reserves labels for these names: at start-up, those with the most recent calls."""
-    _services.update(services)
-    _tools.update(tools)
+class Calls:
+    """Calls by labels, as `show` was last given them: counted by the store, which goes on after a restart."""
+
+    def __init__(self) -> None:
+        self._shown: Callable[[], tuple[Mapping[tuple[str, ...], int], int]] = lambda: ({}, 0)
+
+    def show(self, shown: Callable[[], tuple[Mapping[tuple[str, ...], int], int]]) -> None:
+        """`shown` returns the calls by the values of CALL_LABELS, and how many of them are too many."""
+        self._shown = shown
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, for the registry."""
+        calls, owed = self._shown()
+        counter = CounterMetricFamily(
+            "misstep_calls",
+            "Calls and other events, each counted once it has settled (MISSTEP_METRICS_SETTLE).",
+            labels=CALL_LABELS,
+        )
+        for labels, number in calls.items():
+            counter.add_metric(labels, number)
+        yield counter
+        yield GaugeMetricFamily(
+            "misstep_overcounted_calls",
+            "How many too many misstep_calls_total has, by corrections of calls that had settled.",
+            owed,
+        )
 
 
-def _bounded(name: str | None, known: set[str], most: int) -> str:
-    if not name:
-        return ""
-    if name in known:
-        return name
-    if len(known) >= most:
-        return "other"
-    known.add(name)
-    return name
-
+CALLS = Calls()
+REGISTRY.register(CALLS)
 
 Scrub = Callable[[str], tuple[str, tuple[str, ...]]]
 

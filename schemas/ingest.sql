@@ -127,3 +127,24 @@ create table if not exists unread (
   last_ns     bigint not null,
   unique (source, service, scope, sign)
 );
+
+-- Events that had settled, counted by the labels of `misstep_calls_total` (collector/engine/duckdb/counted.py). `owed` of them have other
+-- labels by now, or are part of another event: as many of the next are not counted, so that no total goes down.
+create table if not exists counted (
+  project     varchar not null,
+  service     varchar not null,
+  operation   varchar not null,
+  tool        varchar not null,
+  outcome     varchar not null,
+  rated       varchar not null,            -- 'true': ok or error, of a source that tells of both
+  category    varchar not null,
+  error_class varchar not null,
+  calls       bigint not null,
+  owed        bigint not null
+);
+
+-- Events that changed after they had settled: where verdicts are told to others, these are told again.
+create table if not exists corrected (
+  event_id    ubigint not null,
+  received_ns bigint not null
+);

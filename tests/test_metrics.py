@@ -4,43 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from prometheus_client import generate_latest
-
-from collector import telemetry
 from tests.conftest import HTTP, RunningCollector, wait_until
 
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.fixture
-def nobody_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(telemetry, "_services", set())
-    monkeypatch.setattr(telemetry, "_tools", set())
-    telemetry.CALLS.clear()
-    yield
-    telemetry.CALLS.clear()
-
-
-def series() -> list[str]:
-    text = generate_latest(telemetry.REGISTRY).decode()
-    return re.findall(r"^misstep_calls_total\{(.*)\}", text, re.MULTILINE)
-
-
-@pytest.mark.usefixtures("nobody_known")
-def test_tools_that_senders_make_up_become_one_series() -> None:
-    telemetry.know_calls(["api"], ["late"])
-    of = {"source": "gen-ai"}
-    telemetry.count_events(
-        [{"service": f"s{number}", "tool": f"t{number}", "outcome": "ok", **of} for number in range(1000)]
-    )
-    telemetry.count_events([{"service": "api", "tool": "late", "outcome": "error", "category": "auth", **of}])
-    assert len(series()) <= telemetry.MOST_TOOLS + telemetry.MOST_SERVICES + 2
-    assert 'category="",outcome="ok",service="other",tool="other"' in series()
-    assert 'category="auth",outcome="error",service="api",tool="late"' in series()
 
 
 def test_a_collector_shows_calls_and_firing_rules(
@@ -74,10 +43,6 @@ def test_a_collector_shows_calls_and_firing_rules(
     assert HTTP.get(f"{collector.url}/metrics", headers={"host": "evil.example"}).status_code == 403
     text = shown()
     assert 'misstep_alerts_firing{rule="many",severity="warning"} 0.0' in text
-    assert (
-        'misstep_calls_total{category="file_operation",outcome="error",service="gemini-cli",tool="read_file"} 1.0'
-        in text
-    ), text[text.find("misstep_calls") :][:800]
     dashboard = json.loads((ROOT / "examples/grafana.json").read_text())
     asked = {name for panel in dashboard["panels"] for one in panel["targets"] for name in _names(one["expr"])}
     assert asked

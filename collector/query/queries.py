@@ -151,18 +151,6 @@ def redirected(store: Reads, event_id: int) -> int | None:
     return int(rows[0]["event_id"]) if rows else None
 
 
-def most_called(store: Reads, services: int, tools: int) -> tuple[list[str], list[str]]:
-    """The services and tools with most events in the last day that has any."""
-    newest = newest_ns(store) or 0
-    day = "where time_ns > $since and {0} is not null group by {0} order by count(*) desc, {0} limit {1}"
-    since = {"since": newest - DAY}
-    found = [
-        store.rows(f"select {name} as name from events {day.format(name, most)}", since)
-        for name, most in (("service", services), ("tool", tools))
-    ]
-    return [row["name"] for row in found[0]], [row["name"] for row in found[1]]
-
-
 def arrived(store: Reads) -> str:
     """The position of the newest arrival, for `after` of `events`."""
     newest = store.rows("select max(received_ns) as newest from events")[0]["newest"]

@@ -23,6 +23,7 @@ def forget_transcripts(store: Store) -> int:
     [imported] = store.rows(f"select count(*) as n from {IMPORTED}")
     with store.transaction() as cursor:
         owe(cursor)
+        counts = store.counted.without(cursor, IMPORTED)
         forget_events(cursor, IMPORTED)
         for table, event_id in OF_EVENTS:
             cursor.execute(f"delete from {table} where {event_id} in (select event_id from {IMPORTED})")
@@ -30,4 +31,5 @@ def forget_transcripts(store: Store) -> int:
         cursor.execute("delete from requests")  # so that the same files can be imported again
         cursor.execute("delete from events where provenance = 'transcript'")
         cursor.execute(TELEMETRY_LEFT)
+    store.counted.take(counts)
     return int(imported["n"])

@@ -22,6 +22,7 @@ from collector.correlate.changes import Changes
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.connection import Busy, Connection, all_or_nothing
 from collector.engine.duckdb.copy import copy, discard
+from collector.engine.duckdb.counted import Counted
 from collector.engine.duckdb.derive import Slice, compute, count_hours, forget, model_calls, slices
 from collector.engine.duckdb.export import NotExported, ends_of_days, export
 from collector.engine.duckdb.lookup import Lookup
@@ -63,6 +64,7 @@ class Store(Reader):
         self._unlogged = False  # the log went, and what was in it may not be in the file
         self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
+        self.counted = Counted()  # changed by who has the lock of writing
 
     def _changed(self) -> None:
         """To be called after every write: while `version` stays the same, nothing was written."""
@@ -90,6 +92,7 @@ class Store(Reader):
                     with store.transaction() as cursor:
                         add_column(cursor, name)
             store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
+            store.count_again()
         except (duckdb.Error, Unavailable) as error:
             connection.close()
             raise unopened(path, error) from None
@@ -165,6 +168,8 @@ class Store(Reader):
         """Writes all changes or none; durable when it returns."""
         with self.transaction() as cursor:
             put(cursor, changes)
+            counts = self.counted.corrected(cursor, changes)
+        self.counted.take(counts)
         self._added += len(changes.events)
         self._unlogged = self._unlogged or self._connection.log_is_gone()
         if self._unlogged:  # DuckDB still has the log's rows in memory; after a checkpoint this does nothing
@@ -278,6 +283,19 @@ class Store(Reader):
         if done:
             self._changed()
         return done
+
+    def count_settled(self, until_ns: int) -> bool:
+        """Counts events received up to then, once each; whether there were any. From any thread."""
+        with self._writing, self._cursor(KEEP_UP_S) as cursor:
+            with all_or_nothing(cursor):
+                counts = self.counted.advanced(cursor, until_ns)
+            self.counted.take(counts, until_ns)
+        return bool(counts)
+
+    def count_again(self) -> None:
+        """Reads again what is counted, after its texts may have changed."""
+        with self._writing, self._cursor(KEEP_UP_S) as cursor:
+            self.counted.read(cursor)
 
     def count_hours(self) -> int:
         """Recounts some of the hours in which something changed; returns how many. From any thread."""
