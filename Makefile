@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run report test test-deep check bench benchqueries benchpages pictures modules soak demo lock
+.PHONY: help setup run report test test-deep check bench benchqueries benchpages pictures modules facts soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -25,15 +25,16 @@ report: $(LOCKED) ## what the agents on this machine keep getting wrong, from th
 # Tests start Python hundreds of times: each start compiles what has no bytecode.
 test test-deep check: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(LOCKED) .venv/.node .venv/.chromium ## every claim, the browser's too
+test: $(LOCKED) .venv/.node .venv/.chromium .venv/.adapters ## every claim, the browser's too
 	$(BIN)/pytest -n 2 --dist worksteal -m "not deep"
 
-test-deep: $(LOCKED) .venv/.node .venv/.chromium ## larger searches: more examples, soaks, all widths and themes
+test-deep: $(LOCKED) .venv/.node .venv/.chromium .venv/.adapters ## larger searches: more examples, soaks, all widths and themes
 	MISSTEP_EXAMPLES=$${MISSTEP_EXAMPLES:-400} $(BIN)/pytest -n 2 --dist worksteal --timeout 3600 -m "deep or search"
 
-check: $(LOCKED) ## style, types and the tests that need neither a process nor a browser
+check: $(LOCKED) .venv/.adapters ## style, types and the tests that need neither a process nor a browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd sdk && ../$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist worksteal -m "not process and not browser and not deep"
 
 bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, compared with references in the same run
@@ -56,6 +57,9 @@ pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard, into docs/i
 modules: $(LOCKED) ## the list of modules, from their docstrings, into docs/modules.md
 	$(BIN)/python tests/module_list.py
 
+facts: $(LOCKED) ## what follows from each class, from schemas/taxonomy.toml into the SDK
+	$(BIN)/python tests/sdk_facts.py
+
 demo: $(LOCKED) ## sends realistic traffic to the collector that `make run` started
 	$(BIN)/misstep demo
 
@@ -63,15 +67,16 @@ lock: $(LOCKED) ## updates the lock files to new versions, with hashes
 	uv=$$(./.ci/uv) && for lock in 'pyproject.toml --all-extras --output-file requirements.lock' \
 	    'pyproject.toml --all-extras --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
 	    '--group build --constraints requirements-dev.lock --output-file requirements-build.lock' \
+	    'sdk/pyproject.toml --group sdk/pyproject.toml:adapters --output-file sdk/requirements-adapters.lock' \
 	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
 	  "$$uv" pip compile --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
 	done
 
-$(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/uv
+$(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml sdk/pyproject.toml .ci/uv
 	uv=$$(./.ci/uv) && python=$$(./.ci/python) && \
 	  "$$uv" venv --quiet --allow-existing --python "$$python" .venv && \
 	  "$$uv" pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
-	  "$$uv" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	  "$$uv" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable sdk
 	@# Writes bytecode even if Python is set not to: without it, every start compiles for half a second.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.serve, streamlit.web.bootstrap, altair, polars'
 	@touch $@
@@ -81,6 +86,13 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 	@command -v node > /dev/null && command -v npm > /dev/null || \
 	  { uv=$$(./.ci/uv) && "$$uv" pip install --quiet --python $(BIN)/python --require-hashes -r requirements-node.lock; }
 	@cd tests/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --ignore-scripts --silent
+	@touch $@
+
+# The agent frameworks that the SDK has adapters for, apart from Misstep's own environment.
+.venv/.adapters: $(LOCKED) sdk/requirements-adapters.lock
+	@uv=$$(./.ci/uv) && "$$uv" venv --quiet --allow-existing --python $(BIN)/python .venv/adapters && \
+	  "$$uv" pip sync --quiet --python .venv/adapters/bin/python --require-hashes sdk/requirements-adapters.lock && \
+	  "$$uv" pip install --quiet --python .venv/adapters/bin/python --no-deps --editable sdk
 	@touch $@
 
 # The system's Chromium; or else Debian's package, which brings its libraries; or else Playwright's own.

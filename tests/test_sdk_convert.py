@@ -1,0 +1,213 @@
+"""What the SDK makes of exceptions of common libraries, and what it repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import socket
+import sqlite3
+import subprocess
+import time
+from typing import Any
+
+import httpx
+import misstep_sdk as misstep
+import pydantic
+import pytest
+import stamina
+from misstep_sdk import errors
+from misstep_sdk.retries import delay
+
+REQUEST = httpx.Request("POST", "https://api.example/v1")
+
+
+def caught(function: Any, *args: Any, **kwargs: Any) -> BaseException:
+    try:
+        function(*args, **kwargs)
+    except Exception as exception:
+        return exception
+    raise AssertionError("nothing was raised")
+
+
+def status(code: int, headers: dict[str, str] | None = None) -> httpx.HTTPStatusError:
+    return httpx.HTTPStatusError(f"{code}", request=REQUEST, response=httpx.Response(code, headers=headers))
+
+
+class Call(pydantic.BaseModel):
+    path: str
+    line: int
+
+
+@pytest.mark.parametrize(
+    ("exception", "kind", "target"),
+    [
+        (caught(open, "/nowhere/a.py"), errors.FileNotFoundError, "/nowhere/a.py"),
+        (caught(open, "/"), errors.NotAFileError, "/"),
+        (FileExistsError(errno.EEXIST, "File exists", "a.py"), errors.FileExistsError, "a.py"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "a/b"), errors.NotAFileError, "a/b"),
+        (PermissionError(errno.EACCES, "Permission denied", "/root/x"), errors.PermissionDeniedError, "/root/x"),
+        (OSError(errno.ENOSPC, "No space left on device"), errors.DiskFullError, None),
+        (FileNotFoundError("no such file: 'src/app.py'"), errors.FileNotFoundError, "src/app.py"),
+        (ConnectionResetError("reset"), errors.ConnectionError, None),
+        (socket.gaierror(-2, "Name or service not known"), errors.ConnectionError, None),
+        (TimeoutError("slow"), errors.ToolTimeoutError, None),
+        (TimeoutError(), errors.ToolTimeoutError, None),
+        (
+            subprocess.CalledProcessError(1, ["make", "test"], stderr=b"1 failed"),
+            errors.CommandFailedError,
+            "make test",
+        ),
+        (subprocess.CalledProcessError(127, "pnpm i", stderr="pnpm: not found"), errors.CommandNotFoundError, "pnpm i"),
+        (subprocess.TimeoutExpired("sleep 9", 2), errors.CommandTimeoutError, "sleep 9"),
+        (caught(Call), errors.MissingParameterError, None),
+        (caught(Call, path="a", line="x"), errors.InvalidParameterError, None),
+        (caught(Call, line="x"), errors.InvalidParameterError, None),
+        (caught(json.loads, "{"), errors.MalformedToolCallError, None),
+        (status(429, {"retry-after": "7"}), errors.RateLimitError, None),
+        (status(401), errors.ToolAuthenticationError, None),
+        (status(402), errors.QuotaError, None),
+        (status(404), errors.ApiError, None),
+        (status(503), errors.ServerError, None),
+        (status(529), errors.OverloadedError, None),
+        (httpx.ReadTimeout("slow"), errors.ToolTimeoutError, None),
+        (httpx.ConnectError("refused"), errors.ConnectionError, None),
+        (httpx.RemoteProtocolError("closed"), errors.ConnectionError, None),
+        (sqlite3.OperationalError("locked"), errors.SqliteError, None),
+        (asyncio.CancelledError(), errors.StreamAbortedError, None),
+        (KeyboardInterrupt(), errors.UserInterruptError, None),
+        (ValueError("anything"), errors.ToolExecutionError, None),
+        (ValueError(), errors.ToolExecutionError, None),
+        (errors.NoChangeError("same"), errors.NoChangeError, None),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) or f"{type(value).__name__}-{value}"[:40],
+)
+def test_an_exception_becomes_a_class_of_the_taxonomy(
+    exception: BaseException, kind: type[errors.AgentError], target: str | None
+) -> None:
+    error = misstep.as_agent_error(exception, tool="some_tool")
+    assert (type(error), error.target, error.tool) == (kind, target, "some_tool")
+    assert str(error)
+    assert error is exception or error.__cause__ is exception
+
+
+def test_what_the_library_says_is_kept() -> None:
+    limited = misstep.as_agent_error(status(429, {"retry-after": "7"}))
+    assert (limited.retry_after, limited.status_code) == (7.0, 429)
+    assert misstep.as_agent_error(status(429, {"retry-after": "Fri, 27 Nov 2026 10:00:00 GMT"})).retry_after is None
+    missing = misstep.as_agent_error(caught(Call, line=1))
+    assert (str(missing), "'path'" in missing.suggestion) == ("Missing required parameter: path", True)
+    failed = misstep.as_agent_error(subprocess.CalledProcessError(2, "make", stderr=b"no rule"))
+    assert isinstance(failed, errors.CommandFailedError)
+    assert (failed.exit_code, failed.stderr) == (2, "no rule")
+
+
+@pytest.mark.parametrize(
+    ("exception", "kind"),
+    [
+        (TimeoutError("slow"), errors.TimeoutError),
+        (status(401), errors.AuthenticationError),
+        (ValueError("anything"), errors.UnknownError),
+    ],
+)
+def test_of_a_model_it_is_the_providers(exception: Exception, kind: type[errors.AgentError]) -> None:
+    assert type(misstep.as_agent_error(exception, model=True)) is kind
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ("No such file or directory: '/src/a b.ts'", "/src/a b.ts"),
+        ('ENOENT: no such file or directory, open "src/utils/helper.ts"', "src/utils/helper.ts"),
+        ("File not found: packages/core/src/ChatError.ts", "packages/core/src/ChatError.ts"),
+        ("Resource not found: repo/issues/7", "repo/issues/7"),
+        ("cannot stat ~/notes/today.md: gone", "~/notes/today.md"),
+        ("the file ./a.py (deleted)", "./a.py"),
+        ("`config.yaml` does not exist", "config.yaml"),
+        ("it is not there", None),
+        ("", None),
+    ],
+)
+def test_a_path_is_found_in_a_message(message: str, path: str | None) -> None:
+    assert misstep.path_in(message) == path
+
+
+@pytest.mark.parametrize("part", ["a", "/a", "'a", ". ", "a.b", "not found: ", "./"])
+def test_a_long_message_is_read_in_bounded_time(part: str) -> None:
+    began = time.process_time()
+    misstep.path_in(part * 100_000)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("exception", "expected"),
+    [
+        (errors.RateLimitError(5), 5),
+        (errors.ServerError("x"), 5.0),
+        (errors.ConnectionError("x"), 2.0),
+        (errors.TimeoutError("x"), 1.0),
+        (errors.OverloadedError("x"), True),
+        (errors.MissingParameterError("path"), False),
+        (errors.AuthenticationError("x"), False),
+        (errors.StreamAbortedError("x"), False),
+        (errors.ServerError("x", retryable=False), False),
+        (errors.ServerError("x", fatal=True), False),
+        (httpx.ConnectError("refused"), 2.0),
+        (ValueError("x"), False),
+    ],
+)
+def test_only_what_may_work_when_repeated_is(exception: Exception, expected: float | bool) -> None:
+    assert delay(exception) == expected
+
+
+def test_an_error_is_repeated_as_often_as_it_is_told_and_then_raised() -> None:
+    tried = []
+
+    @misstep.retry(attempts=3)
+    def ask() -> str:
+        tried.append(1)
+        raise errors.OverloadedError("busy")
+
+    with stamina.set_testing(True, attempts=3), pytest.raises(errors.OverloadedError):
+        ask()
+    assert len(tried) == 3
+
+
+def test_an_async_call_is_repeated_until_it_works() -> None:
+    tried = []
+
+    @misstep.retry()
+    async def ask() -> str:
+        tried.append(1)
+        if len(tried) < 2:
+            raise errors.ServerError("502", retry_after=0)
+        return "fine"
+
+    assert (asyncio.run(ask()), len(tried)) == ("fine", 2)
+
+
+def test_what_need_not_stop_the_conversation_is_a_result() -> None:
+    @misstep.answering
+    def read(path: str) -> str:
+        return open(path).read()
+
+    answer: Any = read("/nowhere/a.py")
+    assert (answer["ok"], answer["error_class"], answer["target"]) == (False, "FileNotFoundError", "/nowhere/a.py")
+
+
+def test_what_must_stop_it_is_raised() -> None:
+    @misstep.answering
+    async def ask() -> str:
+        raise status(402)
+
+    with pytest.raises(errors.QuotaError):
+        asyncio.run(ask())
+
+
+def test_a_cancelled_call_stays_cancelled() -> None:
+    @misstep.answering
+    async def ask() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(ask())
