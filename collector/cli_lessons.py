@@ -21,16 +21,19 @@ def lessons(
     *where: Filters,
     since: Start = "-60d",
     refused: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Also candidates that a gate refused, with its reason.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Also what is snoozed or dismissed, or what a gate refused, and why."
+        ),
     ] = False,
 ) -> int:
-    """List the lessons of the last 60 days."""
+    """List the lessons of the last 60 days, and what became of those that were adopted."""
     from collector.commands.client import filters
     from collector.commands.lessons import lessons
 
     settings = settings_from()
     asked = dict(filters(where)) | {"from": since}
-    for line in lessons(settings.collector_url, settings.query_token, refused=refused, **asked):
+    for line in lessons(settings.collector_url, settings.query_token, every=refused, **asked):
         say(line)
     return 0
 
@@ -57,20 +60,69 @@ def draft(
         bool, Parameter(negative="", show_default=False, help="Take it out of the file of --write again.")
     ] = False,
 ) -> int:
-    """Print the change of the instruction file as a diff; nothing is written without --write FILE."""
+    """Print the change of the instruction file as a diff; with --write FILE, write it and adopt the lesson."""
     from collector.commands import lessons as command
 
     settings = settings_from()
     if undo and write is None:
         raise Mistaken("--undo needs --write FILE: the file to take it out of")
     lines = (
-        command.undo(lesson, write)
+        command.undo(settings.collector_url, settings.query_token, lesson, write)
         if undo and write
         else command.draft(settings.collector_url, settings.query_token, lesson, agent, folder, write)
     )
     for line in lines:
         say(line)
     return 0
+
+
+@lessons_app.command
+def adopt(
+    lesson: Id,
+    *,
+    folder: Folder = Path(),
+    at: Annotated[
+        str, Parameter(help="Since when the sentence is there; by default since its line's commit, or the file's time.")
+    ] = "",
+) -> int:
+    """Say that you follow a lesson: from then on its effect is measured."""
+    from collector.commands.lessons import adopt
+
+    settings = settings_from()
+    for line in adopt(settings.collector_url, settings.query_token, lesson, folder, at):
+        say(line)
+    return 0
+
+
+@lessons_app.command
+def snooze(
+    lesson: Id, *, length: Annotated[str, Parameter(name="--for", help="How long, such as 30d.")] = "30d"
+) -> int:
+    """Put a lesson off for a while; meanwhile it shows what happens without it."""
+    _mark(lesson, {"state": "snoozed", "for": length}, f"Snoozed for {length}.")
+    return 0
+
+
+@lessons_app.command
+def dismiss(lesson: Id) -> int:
+    """Do not propose a lesson again."""
+    _mark(lesson, {"state": "dismissed"}, "Dismissed; misstep lessons reopen takes it back.")
+    return 0
+
+
+@lessons_app.command
+def reopen(lesson: Id) -> int:
+    """Take back that a lesson is adopted, snoozed or dismissed."""
+    _mark(lesson, {"state": "open"}, "It is open again.")
+    return 0
+
+
+def _mark(lesson: str, said: dict[str, str], sentence: str) -> None:
+    from collector.commands.lessons import mark
+
+    settings = settings_from()
+    mark(settings.collector_url, settings.query_token, lesson, said)
+    say(sentence)
 
 
 def report(

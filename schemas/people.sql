@@ -1,4 +1,4 @@
--- What people add to a store: marks on groups and on the time axis, and views that they saved. All texts are sanitised.
+-- What people add to a store: marks on groups, on lessons and on the time axis, and views that they saved. All texts are sanitised.
 
 -- What they decided about groups. Never pruned, so that a group that comes back after months is known to have been resolved.
 -- A group is either open, resolved or ignored.
@@ -33,4 +33,22 @@ create table if not exists views (
   page             varchar not null,
   query            varchar not null,   -- of the page's address
   saved_ns         bigint not null
+);
+
+-- What they decided about lessons: adopted, snoozed or dismissed; an open one has no row. What the lesson is about is kept, because once it
+-- helps nothing fails any more that would tell. At most 1,000.
+create table if not exists lesson_marks (
+  lesson           varchar primary key,
+  state            varchar not null,
+  since_ns         bigint not null,    -- adopted: when the sentence was there; else when it was decided
+  until_ns         bigint not null,    -- snoozed: until then; else 0
+  known_by         varchar not null,   -- adopted: written, commit, file or said: how the time is known; else empty
+  kind             varchar not null,   -- this and the next: as when it was decided
+  scope            varchar not null,
+  tool             varchar not null,
+  shape            varchar not null,
+  text             varchar not null,
+  next             varchar,
+  agents           varchar,
+  changed_ns       bigint not null
 );

@@ -48,7 +48,7 @@ def test_what_is_described_is_what_is_answered() -> None:
 
         ask()
     store.close()
-    assert len(answered) == len(ENDPOINTS) + 3  # plus the two that take a body, and the classes
+    assert len(answered) == len(ENDPOINTS) + 4  # plus the three that take a body, and the classes
     assert {200, 400} <= set().union(*answered.values())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -80,10 +82,46 @@ def test_from_the_list_to_a_line_in_the_file_and_back(told: RunningCollector, tm
     assert file.read_text() == "# Rules\n"
     assert asked("draft", lesson, "--write", file)[0] == 0
     assert SENTENCE in file.read_text()
+    assert "          adopted on " in asked()[1]
     assert asked("draft", lesson, "--write", file, "--undo")[0] == 0
     assert file.read_text().rstrip() == "# Rules"
+    assert "adopted" not in asked()[1]
     file.write_text("Use `uv run pytest`, not `pytest`.\n")
     done, refused = asked("draft", lesson)
     assert (done, refused.startswith("not_said_yet: ")) == (1, True)
     _, shown = asked("show", lesson)
     assert "passed  breadth: 10 sessions on 10 days" in shown
+
+
+def test_a_lesson_is_adopted_since_its_line_was_committed(told: RunningCollector, tmp_path: Path) -> None:
+    [row] = told.get("/api/v1/lessons", state="proposed")["rows"]
+    lesson = row["id"]
+
+    def asked(*arguments: object) -> str:
+        done = misstep("lessons", *arguments, cwd=tmp_path, settings={"COLLECTOR_URL": told.url})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def git(*arguments: str) -> None:
+        when = {"GIT_COMMITTER_DATE": "2026-11-01T09:00:00Z", "GIT_AUTHOR_DATE": "2026-11-01T09:00:00Z"}
+        by = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *by, *arguments], cwd=tmp_path, check=True, capture_output=True, env=os.environ | when)
+
+    assert "(as you say)" in asked("adopt", lesson)
+    file = tmp_path / "AGENTS.md"
+    file.write_text(with_lesson("# Rules\n", lesson, SENTENCE))
+    os.utime(file, (1_793_000_000, 1_793_000_000))
+    assert "Adopted since 2026-10-26T07:33:20Z (the time of the file). " in asked("adopt", lesson)
+    git("init", "-q")
+    git("add", "AGENTS.md")
+    git("commit", "-qm", "a rule")
+    said = asked("adopt", lesson)
+    assert "Adopted since 2026-11-01T09:00:00Z (the time of the line's commit). " in said
+    assert "(as you say). Cannot tell: only " in asked("adopt", lesson, "--at=-30d")
+    assert "snoozed until" in asked("snooze", lesson, "--for", "7d") + asked("--refused")
+    asked("dismiss", lesson)
+    assert told.get("/api/v1/lessons", state="dismissed")["rows"][0]["id"] == lesson
+    asked("reopen", lesson)
+    assert told.get(f"/api/v1/lessons/{lesson}")["state"] == "proposed"
+    unknown = misstep("lessons", "adopt", "00000000", cwd=tmp_path, settings={"COLLECTOR_URL": told.url})
+    assert (unknown.returncode, "there is no lesson with id 00000000" in unknown.stderr) == (1, True)

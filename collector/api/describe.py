@@ -79,7 +79,11 @@ REFUSALS = {
 
 EVERYWHERE = ("400", "401", "403")
 ALWAYS_REFUSED = (*EVERYWHERE, "503")  # of addresses that run a query
-REFUSED_BODY: Mapping[str, Sequence[str]] = {"mark": ("413", "415"), "sql": ("413", "415", "429")}  # by key of BODIES
+REFUSED_BODY: Mapping[str, Sequence[str]] = {
+    "mark": ("413", "415"),
+    "lesson": ("413", "415"),
+    "sql": ("413", "415", "429"),
+}  # by key of BODIES
 CHANGING = ("409", "412", "413", "415", "428")  # the rule file
 # Refusals of addresses of which nothing but the handler describes them.
 ALSO_REFUSED: Mapping[str, Sequence[str]] = {
@@ -113,13 +117,15 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
         "state": "resolved", "version": "1.8.1", "service": "coder", "issue": "https://tracker.example/AGENT-42",
         "note": "the tool's path was wrong",
     },
+    "lesson": {"state": "adopted", "time": "2026-11-20T09:00:00Z", "known_by": "commit"},
     "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
 }  # fmt: skip
 # Fields that do not go with those of the example.
 OTHER_FIELDS: Mapping[str, Mapping[str, Schema]] = {
     "mark": dict.fromkeys(("until_events", "until_sessions"), Schema(type=OpenAPIType.INTEGER, minimum=1)),
+    "lesson": {"for": TEXT},
 }
-REQUIRED: Mapping[str, list[str]] = {"sql": ["sql"]}  # fields of bodies that must be there
+REQUIRED: Mapping[str, list[str]] = {"sql": ["sql"], "lesson": ["state"]}  # fields of bodies that must be there
 # Example bodies for addresses of which nothing but the handler describes the body.
 TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
     "post /v1/events": {

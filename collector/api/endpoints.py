@@ -232,3 +232,4 @@ ENDPOINTS = (
     ),
 )  # fmt: skip
 GROUP = next(endpoint for endpoint in ENDPOINTS if endpoint.one == "group")
+LESSON = next(endpoint for endpoint in ENDPOINTS if endpoint.one == "lesson")

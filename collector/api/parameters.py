@@ -169,7 +169,7 @@ COMMAND = Parameter(
 )
 ON_TARGET = Parameter("on", "text", "a path, URL or resource that a call acts on", "src/rate.py", "")
 OF_TOOL = Parameter("of", "text", "the name of a tool", "lookup_ticket", "")
-LESSON_STATE = Parameter("state", "choice", "only lessons in this state", "proposed", None, lessons.STATES)
+LESSON_STATE = Parameter("state", "words", "only lessons in these states", "proposed,adopted", (), lessons.STATES)
 LESSON = Parameter("id", "text", "id of the lesson", "7f3a92c1", path=True)
 SESSION = Parameter(
     "session", "text", "session key; add service=… if two services use the same key", "task-7", path=True

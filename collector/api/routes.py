@@ -27,7 +27,7 @@ from litestar.types import ControllerRouterHandler
 from collector.access import READ, check_json
 from collector.api import classes
 from collector.api.describe import operation
-from collector.api.endpoints import ENDPOINTS, GROUP, Endpoint
+from collector.api.endpoints import ENDPOINTS, GROUP, LESSON, Endpoint
 from collector.api.guard import RIGHT
 from collector.api.parameters import LIMIT, Parameter, ParsedQuery, read
 from collector.api.representations import ARROW, json_answer, list_answer, read_body, wants_arrow
@@ -37,6 +37,7 @@ from collector.engine.duckdb.read import CALL_OFF, CallOff
 from collector.errors import Rejected
 from collector.query.filters import whole_number
 from collector.query.group_marks import Mark, mark
+from collector.query.lesson_marks import LessonMark, mark_lesson, marks
 from collector.query.queries import last_silence, newest_ns, redirected
 from collector.query.statement import Answer, Row, presented
 from collector.times import MINUTE, rfc3339
@@ -68,7 +69,7 @@ def api_routes() -> list[ControllerRouterHandler]:
 
     They read `store`, `writer`, `keeper`, `settings`, `allowed_hosts`, `sources`, `taxonomy`, `scrub` of the state.
     """
-    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql, list_classes]
+    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, mark_one_lesson, ask_sql, list_classes]
 
 
 def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
@@ -215,6 +216,35 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
         said = read_body(body, Mark, "state (resolved, ignored or open), issue, note, or several of them,")
         mark(state.store, number, said, state.scrub)
         return _answer(GROUP, request)
+
+    return await answered(request, work)
+
+
+@patch(
+    "/api/v1/lessons/{id:str}",
+    opt={RIGHT: READ},
+    request_max_body_size=64 << 10,
+    summary="Adopts a lesson, so that its effect is measured; snoozes or dismisses it, or opens it again",
+    tags=["query"],
+    operation_id="mark_lesson",
+    operation_class=operation(LESSON.takes, True, "lesson", "lesson", answers="/lessons/{id:str}"),
+)
+async def mark_one_lesson(request: HttpRequest, id: FromPath[str]) -> Response[bytes]:
+    """The lesson as it is then. The body is a `LessonMark` as JSON."""
+    check_json(request.content_type[0])
+    state, body = request.app.state, await request.body()
+    asked = _asked(request, LESSON.takes, since=LESSON.since)
+
+    def work() -> Response[bytes]:
+        said = read_body(body, LessonMark, "state (adopted, snoozed, dismissed or open), and maybe time or for,")
+        rows = LESSON.ask(asked.selection, asked.options).rows(state.store)
+        about = rows[0] if rows else marks(state.store).get(id)
+        if about is None:
+            return _gone(LESSON, state.store, asked)
+        mark_lesson(state.store, {**about, "id": id}, said, state.scrub, asked.selection.clock_ns)
+        if said.state == "open" and not rows:  # of a lesson of which nothing fails any more
+            return Response(b"", status_code=204)
+        return _answer(LESSON, request)
 
     return await answered(request, work)
 

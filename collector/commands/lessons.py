@@ -8,17 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from collector.commands.client import check, collector
+from collector.commands.since import since_in
 from collector.errors import Mistaken
 from collector.lessons.instructions import Place, instructions, place_of, read, room, said, with_lesson, without_lesson
 from collector.plural import plural
 
 Lesson = Mapping[str, Any]
+KNOWN_BY = {
+    "said": "as you say", "written": "as it was written then", "commit": "the time of the line's commit",
+    "file": "the time of the file",
+}  # fmt: skip
 WRITTEN = ("project", "path")  # places of kinds whose sentence stands in an instruction file
 
 
-def lessons(url: str, token: str, *, refused: bool, **asked: str) -> Iterator[str]:
-    """A line or two for each lesson; with `refused` also for each candidate, with the gate that refused it."""
-    rows = _answer(url, token, "/api/v1/lessons", {**asked, **({} if refused else {"state": "proposed"})})["rows"]
+def lessons(url: str, token: str, *, every: bool, **asked: str) -> Iterator[str]:
+    """A line or two for each lesson that is proposed or adopted; with `every` also for those that are snoozed or
+    dismissed, and for each candidate, with the gate that refused it.
+    """
+    wanted = asked if every else {**asked, "state": "proposed,adopted"}
+    rows = _answer(url, token, "/api/v1/lessons", wanted)["rows"]
     if not rows:
         yield "No lessons: no mistake of these calls recurs often enough to write something down."
         yield "misstep lessons --refused shows the candidates, and what each lacks."
@@ -28,10 +36,25 @@ def lessons(url: str, token: str, *, refused: bool, **asked: str) -> Iterator[st
 
 def _listed(row: Lesson) -> Iterator[str]:
     yield f"{row['id']}  {row['text']}"
-    yield f"          {evidence(row)}"
-    if row["refused_by"]:
+    if row["calls"]:
+        yield f"          {evidence(row)}"
+    if decided := _decided(row):
+        yield f"          {decided}"
+    elif row["refused_by"]:
         gate = next(one for one in row["gates"] if one["gate"] == row["refused_by"])
         yield f"          refused by {gate['gate']}: {gate['why']}"
+
+
+def _decided(row: Lesson) -> str:
+    """What somebody decided about a lesson, and what became of it; "" of one that is open."""
+    match row["state"]:
+        case "adopted":
+            return f"adopted on {row['since'][:10]}. {row['sentence'] or ''}"
+        case "snoozed":
+            return f"snoozed until {row['until'][:10]}"
+        case "dismissed":
+            return f"dismissed on {row['since'][:10]}"
+    return ""
 
 
 def evidence(row: Lesson) -> str:
@@ -47,7 +70,10 @@ def show(url: str, token: str, lesson: str, folder: Path) -> Iterator[str]:
     """One lesson whole: evidence, gates, examples, and where it belongs for each agent that made the mistake."""
     row = _one(url, token, lesson)
     yield row["text"]
-    yield evidence(row)
+    if row["calls"]:
+        yield evidence(row)
+    if decided := _decided(row):
+        yield decided[:1].upper() + decided[1:]
     if row["firm"]:
         yield f"Firmer than a sentence: {row['firm']}"
     yield ""
@@ -65,7 +91,8 @@ def show(url: str, token: str, lesson: str, folder: Path) -> Iterator[str]:
 
 
 def draft(url: str, token: str, lesson: str, agent: str, folder: Path, write: Path | None) -> Iterator[str]:
-    """The change of the file that the agent loads, as a unified diff; with `write`, of that file, which is written.
+    """The change of the file that the agent loads, as a unified diff; with `write`, of that file, which is written, and
+    then the lesson is adopted.
 
     Raises Mistaken where the sentence stands there already, there is no room, or the lesson is none for a file.
     """
@@ -80,16 +107,42 @@ def draft(url: str, token: str, lesson: str, agent: str, folder: Path, write: Pa
     yield from _diff(place.path, place.text, after)
     if write:
         _write(write, after)
+        mark(url, token, lesson, {"state": "adopted", "known_by": "written"})
 
 
-def undo(lesson: str, write: Path) -> Iterator[str]:
-    """Takes the line of a lesson out of a file again, and shows the change."""
+def undo(url: str, token: str, lesson: str, write: Path) -> Iterator[str]:
+    """Takes the line of a lesson out of a file again, shows the change, and opens the lesson again."""
     before = read(write)
     after = without_lesson(before, lesson)
     if after == before:
         raise Mistaken(f"{write} has no line of the lesson {lesson}")
     yield from _diff(write, before, after)
     _write(write, after)
+    try:
+        mark(url, token, lesson, {"state": "open"})
+    except OSError as error:  # the line is gone, which is what was wanted first
+        yield f"The collector does not know it yet: {error}"
+
+
+def adopt(url: str, token: str, lesson: str, folder: Path, at: str) -> Iterator[str]:
+    """Says that the sentence is there, since the time given, else since that of its line in the agent's file."""
+    row = _one(url, token, lesson)
+    said: dict[str, str] = {"time": at, "known_by": "said"} if at else since_in(row, [*_places(row, folder)])
+    row = mark(url, token, lesson, {"state": "adopted", **said})
+    yield f"Adopted since {row['since'][:19]}Z ({KNOWN_BY[row['known_by']]}). {row['sentence'] or ''}"
+
+
+def _places(row: Lesson, folder: Path) -> Iterator[Place]:
+    yield from (place_of(agent, folder) for agent in _agents(row))
+
+
+def mark(url: str, token: str, lesson: str, said: Mapping[str, str]) -> Lesson:
+    """Tells the collector what was decided; the lesson as it is then, empty where it is none any more."""
+    with collector(url, token) as client:
+        answer = client.patch(f"/api/v1/lessons/{lesson}", json=dict(said))
+    check(answer)
+    row: Lesson = answer.json() if answer.content else {}
+    return row
 
 
 def _file_gates(row: Lesson, place: Place) -> Iterator[tuple[str, str]]:

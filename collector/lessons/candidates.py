@@ -68,13 +68,13 @@ class Candidate:
     @property
     def text(self) -> str:
         """The sentence for the agent; empty if there is none to write."""
-        filled = {"shape": plain(self.shape), "tool": plain(self.tool), "next": self.next[0] if self.next else ""}
-        return _filled(self.kind.says if self.next and self.kind.says else self.kind.alone, filled)
+        text = self.kind.says if self.next and self.kind.says else self.kind.alone
+        return filled(text, self.shape, self.tool, self.next[0] if self.next else "")
 
     @property
     def firm(self) -> str:
         """The remedy that does not rest on the model's reading."""
-        return _filled(self.kind.firm, {"shape": plain(self.shape), "tool": plain(self.tool)})
+        return filled(self.kind.firm, self.shape, self.tool)
 
 
 def candidates(failures: Iterable[Failure], lessons: Lessons) -> list[Candidate]:
@@ -82,7 +82,7 @@ def candidates(failures: Iterable[Failure], lessons: Lessons) -> list[Candidate]
     found: dict[tuple[str, str, str, str], list[tuple[Kind, Failure]]] = {}
     for one in failures:
         for kind in lessons.kinds:
-            if _of_kind(kind, one) and (shape := shape_of(kind, one, lessons)):
+            if of_kind(kind, one) and (shape := shape_of(kind, one, lessons)):
                 tool = one.call.tool if kind.by_tool else ""
                 found.setdefault((kind.kind, one.scope, tool, shape), []).append((kind, one))
     made = (
@@ -115,7 +115,8 @@ def _first_of_each(found: Iterable[Candidate]) -> Iterator[Candidate]:
         seen |= calls
 
 
-def _of_kind(kind: Kind, failure: Failure) -> bool:
+def of_kind(kind: Kind, failure: Failure) -> bool:
+    """Whether a failure is of this kind, by how it ended and by its message."""
     if failure.call.outcome != kind.outcome or (kind.classes and failure.error_class not in kind.classes):
         return False
     return not kind.message or any(part in (failure.message or "").lower() for part in kind.message)
@@ -148,7 +149,8 @@ def plain(name: str) -> str:
     return MARKUP.sub(" ", name)[:NAME_CHARS].strip()
 
 
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    for name, word in words.items():
+def filled(text: str, shape: str, tool: str, worked: str = "") -> str:
+    """A sentence of the table with what it is about."""
+    for name, word in (("shape", plain(shape)), ("tool", plain(tool)), ("next", worked)):
         text = text.replace(f"{{{name}}}", word)
     return text

@@ -14,6 +14,7 @@ BEGIN = "<!-- misstep:lessons (misstep lessons draft wrote what stands up to the
 END = "<!-- misstep:end -->"
 BLOCK = re.compile(f"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.DOTALL)
 LINE = re.compile(r"^- .* <!-- misstep:lesson ([0-9a-f]{8}) -->$", re.MULTILINE)
+MARK = re.compile(r"<!-- misstep:lesson ([0-9a-f]{8}) -->")
 IN_BACKQUOTES = re.compile(r"`([^`\n]{1,200})`")
 MOST_LESSONS = 5
 MOST_BYTES = 1_500
@@ -83,6 +84,11 @@ def said(sentence: str, text: str) -> str | None:
 def written(text: str) -> list[str]:
     """The ids of the lessons in our part of a file."""
     return LINE.findall("".join(BLOCK.findall(text)))
+
+
+def marked(text: str) -> list[str]:
+    """The ids of the lessons whose marks stand in a text, wherever: agents may leave comments of their own line out."""
+    return sorted(set(MARK.findall(text)))
 
 
 def room(sentence: str, text: str) -> str | None:

@@ -249,7 +249,8 @@ def _lesson(row: Data) -> Data:
     return {
         "id": row["id"], "kind": row["kind"], "state": row["state"], "scope": row["scope"], "place": row["place"],
         "sentence": quoted(row["text"]), "sessions": row["sessions"], "calls": row["calls"],
-        "worked_next": quoted(row["next"]), "refused_by": row["refused_by"],
+        "worked_next": quoted(row["next"]), "refused_by": row["refused_by"], "since": row["since"],
+        "verdict": row["verdict"], "effect": quoted(row["sentence"]),
     }  # fmt: skip
 
 
@@ -301,7 +302,8 @@ TOOLS = (
         "list_lessons", "What would prevent them",
         "Sentences, permissions and settings that would prevent recurring mistakes, with evidence.",
         list_lessons,
-        {"state": {"type": "string", "enum": ["proposed", "refused"], "description": "default proposed"},
+        {"state": {"type": "string", "enum": ["proposed", "adopted", "snoozed", "dismissed", "refused"],
+                   "description": "default proposed; adopted tells whether they helped"},
          "limit": LIMIT},
     ),
     Tool(

@@ -16,13 +16,17 @@ import msgspec
 
 from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
+from collector.intervals import Interval
 from collector.lessons.call import Call, Failure
-from collector.lessons.candidates import Candidate, candidates, shape_of_command
+from collector.lessons.candidates import Candidate, candidates, filled, shape_of_command
+from collector.lessons.effect import Effect
 from collector.lessons.gates import Attempts, Evidence, Scope, gates, refusal
 from collector.lessons.kinds import Lessons, lessons
 from collector.lessons.shapes import path
+from collector.query.effects import effects
 from collector.query.failed_calls import failed_calls
 from collector.query.filters import Selection
+from collector.query.lesson_marks import marks
 from collector.query.statement import Row, arranged, load, order_by
 
 MOST_CANDIDATES = 200
@@ -36,10 +40,17 @@ TYPES = {
     "first_seen": "bigint", "last_seen": "bigint", "attempts": "bigint", "rate": "double", "low": "double",
     "high": "double", "strength": "varchar", "seconds": "double", "tokens": "bigint", "cost_usd": "double",
     "next": "varchar", "next_sessions": "bigint", "recovered_sessions": "bigint", "refused_by": "varchar",
-    "gates": "json", "examples": "json",
+    "since": "bigint", "until": "bigint", "known_by": "varchar", "verdict": "varchar", "sentence": "varchar",
+    "needed": "bigint", "effect": "json", "gates": "json", "examples": "json",
 }  # fmt: skip
-STATES = ("proposed", "refused")
-TIMES = ("first_seen", "last_seen")
+STATES = ("proposed", "refused", "adopted", "snoozed", "dismissed")
+TIMES = ("first_seen", "last_seen", "since", "until")
+
+
+# Of a lesson without a mark.
+NEVER_MARKED: Mapping[str, Any] = dict.fromkeys(
+    ("since", "until", "known_by", "verdict", "sentence", "needed", "effect")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class Found:
     """The lessons of a selection as an answer of the query API."""
 
     selection: Selection
-    state: str | None = None
+    state: Sequence[str] = ()
     id: str | None = None
     sort: Sequence[str] = ()
     limit: int = 100
@@ -57,8 +68,15 @@ class Found:
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
         """Up to `limit` + 1 rows: the additional one shows that there are more."""
+        known = marks(store)
         found = [_row(one) for one in evidence(store, self.selection, timeout_s)]
-        wanted = [row for row in found if self._wants(row)]
+        seen = {row["id"] for row in found}
+        found += [_unseen(mark) for name, mark in known.items() if name not in seen and mark["state"] == "adopted"]
+        wanted = [row for row in (_marked(row, known.get(row["id"]), self.selection.end_ns) for row in found)
+                  if self._wants(row)]  # fmt: skip
+        if any(row["state"] == "adopted" for row in wanted):
+            became = effects(store, self.selection, known, timeout_s)
+            wanted = [row | _became(became[row["id"]]) if row["id"] in became else row for row in wanted]
         return arranged(wanted, self.sort)[: self.limit + 1]
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
@@ -67,11 +85,16 @@ class Found:
         return arrow_stream(self.rows(store, timeout_s)[: self.limit], types)
 
     def _wants(self, row: Row) -> bool:
-        return (self.id is None or row["id"] == self.id) and (self.state is None or row["state"] == self.state)
+        return (self.id is None or row["id"] == self.id) and (not self.state or row["state"] in self.state)
 
 
 def find(
-    selection: Selection, *, state: str | None = None, id: str | None = None, sort: Sequence[str] = (), limit: int = 100
+    selection: Selection,
+    *,
+    state: Sequence[str] = (),
+    id: str | None = None,
+    sort: Sequence[str] = (),
+    limit: int = 100,
 ) -> Found:
     """Lessons and, with their reason, candidates that a gate refused. Raises BadParameter for an unknown column."""
     order_by(sort, TYPES)
@@ -164,9 +187,45 @@ def _row(found: Evidence) -> Row:
         "low": low, "high": high, "strength": found.strength, "seconds": found.seconds, "tokens": found.tokens,
         "cost_usd": sum(money) if money else None, "next": one.next[0] if one.next else None,
         "next_sessions": one.next[1] if one.next else 0, "recovered_sessions": len(one.recovered),
-        "refused_by": refused.gate if refused else None, "gates": _json([asdict(gate) for gate in tried]),
-        "examples": _json([_example(each) for each in _spread(one)]),
+        "refused_by": refused.gate if refused else None, **NEVER_MARKED,
+        "gates": _json([asdict(gate) for gate in tried]), "examples": _json([_example(each) for each in _spread(one)]),
     }  # fmt: skip
+
+
+def _marked(row: Row, mark: Row | None, now_ns: int) -> Row:
+    """The row with what people decided; a lesson that is snoozed no longer is as if it never was."""
+    if mark is None or (mark["state"] == "snoozed" and mark["until_ns"] <= now_ns):
+        return row
+    said = {"state": mark["state"], "since": mark["since_ns"], "until": mark["until_ns"] or None}
+    return row | said | {"known_by": mark["known_by"] or None, "text": mark["text"], "next": mark["next"]}
+
+
+def _unseen(mark: Row) -> Row:
+    """An adopted lesson of which nothing failed in the range."""
+    kind = next((kind for kind in lessons().kinds if kind.kind == mark["kind"]), None)
+    row: Row = dict.fromkeys(TYPES)
+    row |= {name: mark[name] for name in ("kind", "text", "scope", "shape", "tool", "agents", "next")}
+    firm = filled(kind.firm, mark["shape"], mark["tool"]) if kind else ""
+    row |= {"id": mark["lesson"], "place": kind.place if kind else "project", "firm": firm or None}
+    row |= dict.fromkeys(("calls", "sessions", "scope_sessions", "days", "attempts"), 0)
+    row |= dict.fromkeys(("next_sessions", "recovered_sessions"), 0)
+    return row | {"session_share": 0.0, "seconds": 0.0, "strength": "few", "gates": "[]", "examples": "[]"}
+
+
+def _became(effect: Effect) -> Row:
+    told = {
+        "before": effect.before.told(), "after": effect.after.told(), "difference": _interval(effect.difference),
+        "control": _interval(effect.control), "controls": effect.controls, "sessions_after": effect.seen_after,
+        "by_record": effect.by_record,
+    }  # fmt: skip
+    return {
+        "verdict": effect.verdict, "sentence": effect.sentence, "needed": effect.needed,
+        "effect": msgspec.json.encode(told).decode(),
+    }  # fmt: skip
+
+
+def _interval(found: Interval | None) -> Mapping[str, float] | None:
+    return None if found is None else dict(zip(("value", "low", "high"), found, strict=True))
 
 
 def _spread(one: Candidate) -> list[Failure]:

@@ -19,7 +19,7 @@ from collector.times import rfc3339
 Row = dict[str, Any]
 ROWS = "$most_rows"  # the limit, as SQL
 IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
-JSON_COLUMNS = ("params", "attributes", "gates", "examples")
+JSON_COLUMNS = ("params", "attributes", "gates", "examples", "effect")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Any
 
-from collector.intervals import Z, wilson
+from collector.intervals import Z, apart, wilson
 from collector.plural import plural
 from collector.times import lasting
 
@@ -117,10 +117,7 @@ def newcombe(a: Side, b: Side) -> tuple[float, float, float] | None:
     """b - a with its interval, from the intervals of both (Newcombe's method 10); None if a side has no value."""
     if a.value is None or a.low is None or a.high is None or b.value is None or b.low is None or b.high is None:
         return None
-    difference = b.value - a.value
-    low = difference - sqrt((b.value - b.low) ** 2 + (a.high - a.value) ** 2)
-    high = difference + sqrt((b.high - b.value) ** 2 + (a.value - a.low) ** 2)
-    return difference, low, high
+    return apart((a.value, a.low, a.high), (b.value, b.low, b.high))
 
 
 @dataclass(frozen=True, slots=True)

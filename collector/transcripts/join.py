@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from collector.lessons.instructions import marked
 from collector.recognise.readers import Around, Reader, as_text, present
 from collector.recognise.sources import Condition, holds
 from collector.times import time_of
@@ -130,6 +133,8 @@ class Joiner:
                 continue
             if name == "cwd" and isinstance(value, str):
                 self.context["repository"] = repository_of(value)
+            elif name == "instructions":
+                self.context["lessons"] = _lessons(value, self.context.get("lessons", ""))
             elif name == "project" and isinstance(value, str):
                 self.context["repository"] = tidy(value)
             elif name in TEXTS:
@@ -250,6 +255,12 @@ class Joiner:
             joined.parts[row.name], joined.done = item, True
             joined.time_ns = max(joined.time_ns, time_ns)
             yield joined
+
+
+def _lessons(value: Any, known: str) -> str:
+    """The ids of lessons of Misstep in what an agent loaded as instructions; "" for instructions without any."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return " ".join(sorted({*known.split(), *marked(text)}))
 
 
 def spread(value: Any, path: tuple[str, ...]) -> list[Any]:

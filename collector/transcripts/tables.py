@@ -25,7 +25,7 @@ from collector.tables import TableError, load_toml, schemas
 TELLS = ("call", "result", "end", "request", "context", "copy")
 FORMS = ("jsonl", "json", "sqlite", "mutations", "folder", "zip")
 CONTEXT = ("session", "parent", "subagent", "agent", "model", "provider", "turn", "version", "service", "cwd", "branch",
-           "entrypoint", "time", "copied_from", "call_time", "project", "task", "success")  # fmt: skip
+           "entrypoint", "time", "copied_from", "call_time", "project", "task", "success", "instructions")  # fmt: skip
 OWN_FIELDS = {
     "like": TEXT,
     "telemetry": TEXT,

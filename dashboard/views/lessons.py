@@ -5,11 +5,40 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.data.client import MOST
+from dashboard.data.client import MOST, Problem, path
 from dashboard.page import Page, open_page, refreshing
 from dashboard.parts import components, words
 
-STATES = {"proposed": "proposed", "refused": "not enough evidence"}
+STATES = {
+    "proposed": "proposed", "adopted": "adopted", "snoozed": "snoozed", "dismissed": "dismissed",
+    "refused": "not enough evidence",
+}  # fmt: skip
+SAID = {
+    "proposed": "would be prevented by a sentence, a permission or a setting", "refused": "lack evidence",
+    "adopted": "are followed up: does the sentence help?", "snoozed": "are put off: they show what happens without",
+    "dismissed": "are not proposed again",
+}  # fmt: skip
+NONE = {
+    "refused": "No candidate lacks evidence: every mistake that recurs is proposed, or none recurs.",
+    "adopted": "No lesson is adopted yet. misstep lessons draft ID --write FILE adopts one, and so does the button.",
+    "snoozed": "No lesson is snoozed.", "dismissed": "No lesson is dismissed.",
+}  # fmt: skip
+# What can be decided in each state, by its name in the API.
+DECISIONS = {
+    "proposed": ("adopted", "snoozed", "dismissed"), "refused": ("adopted",), "adopted": ("open",),
+    "snoozed": ("open", "dismissed"), "dismissed": ("open",),
+}  # fmt: skip
+BUTTONS = {
+    "adopted": ("Adopt", "The sentence is in the agent's file now: measure from now on whether it helps."),
+    "snoozed": ("Snooze", "Put it off for 30 days. Meanwhile it shows what happens without the sentence."),
+    "dismissed": ("Dismiss", "Do not propose it again."),
+    "open": ("Open again", "Take the decision back."),
+}  # fmt: skip
+VERDICTS = {
+    "helped": "green", "avoided": "green", "worse": "red", "no_effect": "orange", "no_sign_yet": "gray",
+    "cannot_tell": "gray",
+}  # fmt: skip
+_REFUSED = "lesson-refused"
 RANGE = ("from", "to", "q")  # lessons are always of the last 60 days
 SHOWN = 20
 STRENGTHS = {
@@ -39,8 +68,9 @@ def body(page: Page) -> None:
         if not rows:
             _nothing(state)
             return
-        said = "would be prevented by a sentence, a permission or a setting" if state == "proposed" else "lack evidence"
-        st.markdown(f"**{words.plural(len(rows), 'recurring mistake')}** of the last 60 days {said}.")
+        if refused := st.session_state.pop(_REFUSED, ""):
+            st.error(refused)
+        st.markdown(f"**{words.plural(len(rows), 'recurring mistake')}** of the last 60 days {SAID[state]}.")
         for row in rows[:SHOWN]:
             _card(page, row)
         if len(rows) > SHOWN:
@@ -48,8 +78,8 @@ def body(page: Page) -> None:
 
 
 def _nothing(state: str) -> None:
-    if state == "refused":
-        components.quiet("No candidate lacks evidence: every mistake that recurs is proposed, or none recurs.")
+    if state in NONE:
+        components.quiet(NONE[state])
         return
     st.info(
         "No mistake of the last 60 days recurs often enough to write something down: at least three sessions on two "
@@ -61,18 +91,53 @@ def _nothing(state: str) -> None:
 def _card(page: Page, row: Mapping[str, Any]) -> None:
     with st.container(border=True):
         st.markdown(f"#### {_quoted(row['text'])}")
-        components.quiet(_evidence(row))
-        if row["next"]:
+        if row["calls"]:
+            components.quiet(_evidence(row))
+        if row["sentence"]:
+            _effect(row)
+        if row["next"] and row["recovered_sessions"]:
             went = f"in {words.count(row['next_sessions'])} of {words.plural(row['recovered_sessions'], 'session')}"
             st.markdown(f"What worked next {went}: {_quoted(row['next'])}")
         if row["firm"]:
             st.markdown(f"Firmer than a sentence: {_quoted(row['firm'])}")
         if row["refused_by"]:
             st.markdown(f"Refused by **{GATES.get(row['refused_by'], row['refused_by'])}**: {_why(row)}")
-        elif row["place"] in ("project", "path"):
+        elif row["state"] == "proposed" and row["place"] in ("project", "path"):
             st.code(f"misstep lessons draft {row['id']}", language="shell")
+        _decide(page, row)
         with st.expander("Evidence", key=f"lesson-{row['id']}"):
             _details(page, row)
+
+
+def _effect(row: Mapping[str, Any]) -> None:
+    """The verdict, with the numbers it rests on; the rest of what is known of both sides is in the tooltip."""
+    since = words.plain(str(row["since"])[:10])
+    known = {"commit": "its commit", "file": "its file's time", "written": "when it was written"}.get(row["known_by"])
+    st.markdown(f":{VERDICTS[row['verdict']]}[{words.plain(row['sentence'], 600)}]")
+    effect = components.as_json(row["effect"]) or {}
+    parts = [f"adopted on {since}" + (f", by {known}" if known else "")]
+    if effect.get("by_record"):
+        parts.append("the transcripts record which sessions had loaded it")
+    if effect.get("control"):
+        parts.append(f"{effect['control']['value'] * 100:+.0f} points where nothing was adopted")
+    before, after = effect.get("before") or {}, effect.get("after") or {}
+    for name, said in (("attempts_per_session", "attempts"), ("errors_per_session", "errors of all kinds")):
+        if before.get("sessions") and after.get("sessions"):
+            parts.append(f"{said} a session: {before[name]:.1f} → {after[name]:.1f}")
+    components.quiet(" · ".join(parts))
+
+
+def _decide(page: Page, row: Mapping[str, Any]) -> None:
+    def change(state: str) -> None:
+        try:
+            page.collector.change("PATCH", path("lessons", row["id"]), {"state": state})
+        except Problem as problem:
+            st.session_state[_REFUSED] = words.plain(problem.sentence, 300)
+
+    with st.container(horizontal=True):
+        for state in DECISIONS[row["state"]]:
+            label, help = BUTTONS[state]
+            st.button(label, key=f"{state}-{row['id']}", help=help, on_click=change, args=(state,))
 
 
 def _evidence(row: Mapping[str, Any]) -> str:
