@@ -124,4 +124,4 @@ def test_a_lesson_is_adopted_since_its_line_was_committed(told: RunningCollector
     asked("reopen", lesson)
     assert told.get(f"/api/v1/lessons/{lesson}")["state"] == "proposed"
     unknown = misstep("lessons", "adopt", "00000000", cwd=tmp_path, settings={"COLLECTOR_URL": told.url})
-    assert (unknown.returncode, "there is no lesson with id 00000000" in unknown.stderr) == (1, True)
+    assert (unknown.returncode, "there is no lesson with id 00000000" in unknown.stderr) == (2, True)
