@@ -107,6 +107,7 @@ async def serve(
             send,
             scrub=lambda text: scrub(text)[0],
             dashboard_url=settings.dashboard_url,
+            trace_url=settings.trace_url,
         )
         tokens = Tokens(token_file(settings), settings)
         application = _application(settings, tokens, parts, engine, pipeline, forward, another)

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from collector.times import SECOND, length_ns
+from collector.trace_links import NAMED, PLACES
 
 _BYTES = {
     "": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
@@ -141,9 +142,14 @@ def copies_to(text: str) -> str:
 
 
 def trace_link(text: str) -> str:
-    """An http:// or https:// address with `{trace_id}` in it."""
-    if endpoint(text) and "{trace_id}" not in text:
-        raise ValueError("write an address such as https://traces.example.com/trace/{trace_id}")
+    """An http:// or https:// address with `{trace_id}`, `{span_id}` or `{session}` in it, and no other such place."""
+    if not endpoint(text):
+        return text
+    named = NAMED.findall(text)
+    if unknown := [name for name in named if name not in PLACES]:
+        raise ValueError(f"{{{unknown[0]}}} is no place; places are {', '.join(f'{{{name}}}' for name in PLACES)}")
+    if not named:
+        raise ValueError("write an address such as https://traces.example.com/trace/{trace_id}?span={span_id}")
     return text
 
 

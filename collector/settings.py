@@ -118,7 +118,7 @@ class Settings:
     otlp_url: str = _setting(
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
     )
-    trace_url: str = _setting("", trace_link, "link to a trace in a tracing system, with {trace_id}")
+    trace_url: str = _setting("", trace_link, "link to a trace viewer, with {trace_id}, {span_id} or {session}")
     metrics_services: tuple[str, ...] = _setting(
         (), words, "services by name in misstep_calls_total; none: the first twenty"
     )

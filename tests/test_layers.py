@@ -24,6 +24,7 @@ LAYERS = (
         "tables",
         "telemetry",
         "times",
+        "trace_links",
     ),
     ("setting_values",),
     ("access", "columns", "settings", "streak_rules", "switches"),

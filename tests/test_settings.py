@@ -113,6 +113,7 @@ def test_one_port_for_both_doors_is_refused() -> None:
         ("TABLES", "/nowhere/at/all", "no such folder"),
         ("TRACE_URL", "https://traces.example.com", "/trace/{trace_id}"),
         ("TRACE_URL", "{trace_id}", "write an address"),
+        ("TRACE_URL", "https://traces.example.com/{traceid}", "{traceid} is no place; places are"),
         ("DASHBOARD_URL", "dashboard", "write an address"),
         ("COLLECTOR_URL", "127.0.0.1:4318", "write an address"),
         ("ALLOWED_HOSTS", "a.internal,collector.internal:4318", "write names alone"),

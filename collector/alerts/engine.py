@@ -63,6 +63,7 @@ class Engine:
         *,
         scrub: Scrub,
         dashboard_url: str = "",
+        trace_url: str = "",
         clock: Callable[[], int] = time.time_ns,
         interval_s: float = INTERVAL_S,
     ) -> None:
@@ -82,7 +83,7 @@ class Engine:
         self.store = store
         self._measure = measure
         self.scrub = scrub
-        self._dashboard_url = dashboard_url
+        self._dashboard_url, self._trace_url = dashboard_url, trace_url
         self._interval_s = interval_s
         # Includes rules that left the file and still have alerts: a resolution needs the labels of its firing.
         self._rules = {rule.name: rule for rule in book.file.rules}
@@ -238,7 +239,7 @@ class Engine:
 
     def _describe(self, alert: Alert) -> Item:
         rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)
-        return describe(rule, alert, scrub=self.scrub, dashboard_url=self._dashboard_url)
+        return describe(rule, alert, scrub=self.scrub, dashboard_url=self._dashboard_url, trace_url=self._trace_url)
 
     def _settled(self, alert: Alert, now_ns: int) -> bool:
         """Whether it is resolved and every receiver was told; one that has failed for a day is not waited for."""

@@ -77,8 +77,8 @@ def _event(item: Item, account: Account, dashboard_url: str) -> dict[str, Any]:
     }
     shown = {name: value for name, value in {**payload, **account.fields}.items() if value}
     opened: dict[str, Any] = {**known, "event_action": "trigger", "payload": shown, "client": "Misstep"}
-    if item.link:
-        opened["links"] = [{"href": item.link, "text": "What it counted"}]
+    if links := [one for one in ((item.link, "What it counted"), (item.trace, "Trace")) if one[0]]:
+        opened["links"] = [{"href": href, "text": text} for href, text in links]
     if page := item.link or dashboard_url:
         opened["client_url"] = page
     return opened
@@ -94,7 +94,7 @@ def _alert(item: Item, account: Account) -> tuple[str, dict[str, Any]]:
     alias, alerts = key_of(item), f"{account.api_url}/v2/alerts"
     if not item.firing:
         return f"{alerts}/{quote(alias)}/close?identifierType=alias", {"source": "Misstep", "note": item.summary}
-    words = [item.summary, item.description, item.link]
+    words = [item.summary, item.description, item.link, item.trace]
     labels = item.labels
     return alerts, {
         "message": item.summary[:130],

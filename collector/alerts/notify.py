@@ -20,6 +20,7 @@ from collector.measures.families import GONE
 from collector.measures.measure import Labels
 from collector.query.filters import escaped
 from collector.times import SECOND, lasting, rfc3339
+from collector.trace_links import trace_link
 from collector.visible import visible
 
 MAX_ALERTS = 100  # per message; further ones are only counted
@@ -42,6 +43,7 @@ class Item:
     description: str
     evidence: str  # the dashboard's page about it, with its parameters
     link: str  # to that page; empty if the dashboard's address is not known
+    trace: str = ""  # link to a trace viewer, if the labels name what its address needs
 
     @property
     def firing(self) -> bool:
@@ -64,7 +66,7 @@ class Notification:
         return "firing" if any(alert.state is State.FIRING for alert in self.alerts) else "resolved"
 
 
-def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "") -> Item:
+def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "", trace_url: str = "") -> Item:
     """The words for an alert. `scrub` removes secrets from a text."""
     shown = {name: _plain(scrub(value)) or summary.NOTHING for name, value in alert.labels}
     values = {
@@ -76,7 +78,8 @@ def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "")
         "severity": rule.severity,
     }
     text = summary.render(rule.summary, values) if rule.summary else _default_summary(rule, alert, shown)
-    evidence = _evidence(rule, alert, {name: scrub(value) for name, value in alert.labels})
+    own = {name: scrub(value) for name, value in alert.labels}
+    evidence = _evidence(rule, alert, own)
     return Item(
         alert=alert,
         labels=labels(rule, alert, scrub),
@@ -84,6 +87,7 @@ def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "")
         description=scrub(summary.render(rule.description, values)),
         evidence=evidence,
         link=f"{dashboard_url.rstrip('/')}/{evidence}" if dashboard_url else "",
+        trace=trace_link(trace_url, own),
     )
 
 
@@ -155,8 +159,7 @@ def _part(item: Item) -> str:
     lines = [f"{'firing' if item.firing else 'resolved'} [{item.labels['severity']}]: {item.summary}"]
     if item.firing and item.description:
         lines.append(item.description)
-    if item.link:
-        lines.append(item.link)
+    lines += [link for link in (item.link, item.trace) if link]
     return "\n".join(lines)
 
 
@@ -227,6 +230,7 @@ def annotations_of(item: Item) -> dict[str, str]:
         "summary": item.summary,
         "description": item.description,
         "link": item.link,
+        "trace": item.trace,
         "value": f"{item.alert.value:g}",
     }
     return {name: value for name, value in words.items() if value}

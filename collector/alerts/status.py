@@ -47,6 +47,7 @@ def _alert_row(engine: Engine, rule: Rule | None, item: Item, now_ns: int) -> di
         "description": item.description,
         "evidence": item.evidence,
         "link": item.link,
+        "trace_url": item.trace or None,
         "silenced": engine.silenced(alert, now_ns),
         "inhibited_by": engine.inhibited_by(alert) or None,
     }

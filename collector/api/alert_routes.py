@@ -40,7 +40,7 @@ ALERTS = {
     "rule": "varchar", "labels": "json", "state": "varchar", "value": "double", "value_text": "varchar",
     "threshold": "double", "condition": "varchar", "condition_text": "varchar", "measure": "varchar", "calls": "bigint",
     "since": "timestamp", "fired": "timestamp", "resolved": "timestamp", "severity": "varchar", "summary": "varchar",
-    "description": "varchar", "evidence": "varchar", "link": "varchar", "silenced": "boolean",
+    "description": "varchar", "evidence": "varchar", "link": "varchar", "trace_url": "varchar", "silenced": "boolean",
     "inhibited_by": "varchar",
 }  # fmt: skip
 RULES = {

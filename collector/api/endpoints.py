@@ -22,6 +22,7 @@ from collector.query.queries import (
     beside_session,
     event,
     events,
+    linked,
     next_events,
     session_events,
     sources,
@@ -46,7 +47,7 @@ class Endpoint:
     """One address. `since` is the default start of its range.
 
     An answer is a list, unless `one` names what it is: then it is a single row, or 404. `more` is given the
-    application's state, selection and options before the rows of a list are read; it returns what completes the body.
+    application's state, selection and options before the rows are read; it returns what completes the body.
     """
 
     path: str
@@ -133,6 +134,7 @@ ENDPOINTS = (
         "/events/{event_id:str}", "One complete event",
         (take.EVENT_ID,),
         lambda s, o: event(o["event_id"], s.failure_only, s.clock_ns), one="event", filters=False,
+        more=linked,
     ),
     Endpoint(
         "/streaks", "Mistakes in a row",

@@ -168,7 +168,9 @@ def _answer_to(
     if arrow:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
     if endpoint.one:
-        return json_answer(_present(rows[0], statement, asked))
+        one = _present(rows[0], statement, asked)
+        complete(one, rows)
+        return json_answer(one)
     body = _page(store, asked, statement, rows, kept)
     complete(body, rows[: statement.limit])
     return json_answer(body)

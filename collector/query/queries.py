@@ -17,6 +17,7 @@ from collector.query.statement import ROWS, Row, Statement, load, order_by, pres
 from collector.streak_rules import IDLE_NS, LAST, WINDOW_NS
 from collector.switches import agents
 from collector.times import DAY
+from collector.trace_links import trace_link
 
 EVENT_TIMES = ("time", "received_time")
 SOURCE_COLUMNS = (
@@ -111,6 +112,16 @@ def event(event_id: int, failure_only: Sequence[str] = (), clock_ns: int = 0) ->
     selection = Selection(0, 0, failure_only=tuple(failure_only), clock_ns=clock_ns)
     page = f"select {PAGED} from events where event_id = $event_id limit {ROWS}"
     return _events_of(page, selection, selection.params() | {"event_id": event_id}, "time", 1)
+
+
+def linked(state: Any, selection: Selection, options: Mapping[str, Any]) -> Complete:
+    """Adds to one event its place in the trace viewer of MISSTEP_TRACE_URL, as `trace_url`."""
+    template = state.settings.trace_url
+
+    def complete(body: Row, rows: Sequence[Row]) -> None:
+        body["trace_url"] = trace_link(template, body) or None
+
+    return complete
 
 
 def _events_of(page: str, selection: Selection, params: Row, order: str, limit: int) -> Statement:

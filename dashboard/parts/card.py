@@ -1,8 +1,10 @@
 """One event in full."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 import streamlit as st
@@ -49,8 +51,20 @@ def event_card(
             if event.get("session") and not within_session:
                 at = {"service": event["service"]} if event.get("service") else {}
                 link(page, "session", "Its session →", session=event["session"], event=str(event["event_id"]), **at)
-            if (template := os.environ.get("MISSTEP_TRACE_URL")) and event.get("trace_id"):
-                st.link_button("Trace →", template.replace("{trace_id}", event["trace_id"]), type="tertiary")
+            if address := trace_link(os.environ.get("MISSTEP_TRACE_URL", ""), event):
+                st.link_button("Trace →", address, type="tertiary")
+
+
+def trace_link(template: str, event: Mapping[str, Any]) -> str:
+    """The address of an event in a trace viewer: the template of MISSTEP_TRACE_URL with its places filled, each value
+    percent-encoded; "" if one is not known.
+    """
+    places = re.findall(r"\{(trace_id|span_id|session)\}", template)
+    if not places or not all(event.get(name) for name in places):
+        return ""
+    for name in places:
+        template = template.replace(f"{{{name}}}", quote(str(event[name]), safe=""))
+    return template
 
 
 def _asking(event: Mapping[str, Any], among: pl.DataFrame | None) -> int | None:
