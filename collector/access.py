@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address
+from typing import Protocol
 
 from collector.errors import Rejected
 
@@ -19,6 +20,13 @@ ONCE = frozenset(
 _OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
+class Meter(Protocol):
+    """Counts what a token uses, by kind: requests, bytes, events."""
+
+    def begin(self) -> None: ...
+    def count(self, kind: str, number: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Who asks, and what they may do: settled once for each request (collector/tokens), and carried to its handler.
@@ -31,6 +39,7 @@ class Access:
     rights: frozenset[str] = frozenset()
     project: str | None = None
     via: str = ""
+    meter: Meter | None = field(default=None, compare=False, repr=False)
 
 
 def check_page(headers: Mapping[str, str], allowed: Collection[str]) -> None:

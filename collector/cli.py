@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from collector.cli_access import audit, token_app
 from collector.cli_gate import gate
 from collector.cli_lessons import lessons_app, mcp, report, show_call
 from collector.cli_options import RULES, STORE, End, Filters, Start, To, sanitiser_from, settings_from
@@ -44,6 +45,8 @@ app.command(lessons_app)
 app.command(mcp)
 app.command(report)
 app.command(gate)
+app.command(token_app)
+app.command(audit)
 app.command(show_call, name="show")
 
 ADDRESS_SPACE = 5 << 28  # with less, no store can be opened on two cores; with an empty one it uses 1.4 GiB

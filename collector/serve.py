@@ -31,6 +31,8 @@ from collector.alerts.send import send
 from collector.alerts.trying.backtest import LookedBack
 from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
+from collector.api.audit_routes import AUDIT_ROUTES
+from collector.api.auditing import note_answer
 from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.forget import FORGET_ROUTES, Forgetting
 from collector.api.guard import guard
@@ -40,6 +42,7 @@ from collector.api.people import PEOPLE_ROUTES
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes
 from collector.api.rule_routes import RULE_ROUTES
+from collector.api.token_routes import TOKEN_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
 from collector.engine.duckdb.count_loop import Counting
@@ -64,7 +67,7 @@ from collector.receive.workers import Readers
 from collector.setting_values import Address
 from collector.settings import LOOPBACK, Settings
 from collector.telemetry import Scrub
-from collector.token_store import token_file
+from collector.token_store import audit_log, token_file
 from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -225,6 +228,7 @@ def _application(
     state = {
         "settings": settings,
         "tokens": tokens,
+        "audit": audit_log(settings, engine.scrub),
         "allowed_hosts": allowed_hosts(settings, with_tokens=tokens.asks(INGEST) and tokens.asks(READ)),
         **parts._asdict(),
         "room": Room(settings.queue),
@@ -257,10 +261,13 @@ def _application(
                     *FORGET_ROUTES,
                     *BACKUP_ROUTES,
                     *PEOPLE_ROUTES,
+                    *TOKEN_ROUTES,
+                    *AUDIT_ROUTES,
                 ],
             ),
         ],
         guards=[guard],
+        before_send=[note_answer],
         state=State(state),
         exception_handlers=door_errors(exception_handlers()),
         openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),

@@ -62,6 +62,7 @@ class Settings:
     tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
     memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside the collector's own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
+    audit_retention: float = _setting(90 * 86_400.0, duration, "how long the audit log is kept")
     retention_size: int = _setting(0, size, "largest size of the store; 0: no limit")
     retention_export: Path | None = _setting(
         None, new_folder, "folder for days, as Parquet files, before they are removed"
@@ -281,6 +282,8 @@ def _headers_not_written_right(settings: Settings) -> Disagreements:
 
 
 def _limits_too_small(settings: Settings) -> Disagreements:
+    if settings.audit_retention < 3600:
+        yield ("audit_retention",), "write 1h or more, such as 90d; what is older goes"
     if settings.retention < 3600:
         yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
     if 0 < settings.retention_size < 1_000_000:

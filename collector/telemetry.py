@@ -81,6 +81,12 @@ FORWARDED = Counter("misstep_forwarded_requests", "Copies for MISSTEP_FORWARD, b
 FORWARD_BYTES = Gauge(
     "misstep_forward_queue_bytes", "Bytes of copies that are waiting to be delivered.", registry=REGISTRY
 )
+TOKEN_USE = Counter(
+    "misstep_token_use",
+    "What each named token used: requests, bytes, events; and requests that were refused for a limit.",
+    ["token", "kind"],
+    registry=REGISTRY,
+)
 LAG_SECONDS = Gauge(
     "misstep_lag_seconds", "Receive time minus event time of the event last received.", registry=REGISTRY
 )

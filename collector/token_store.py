@@ -1,7 +1,8 @@
-"""Where the named tokens of a store are."""
+"""Where the named tokens of a store are, and its audit log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from collector.engine.duckdb.open import path_of
 from collector.settings import Settings
 
 if TYPE_CHECKING:
+    from collector.audit import AuditLog
     from collector.tokens.file import TokenFile
 
 
@@ -23,3 +25,11 @@ def token_file(settings: Settings) -> TokenFile:
 def guarded(settings: Settings) -> frozenset[str]:
     """The rights that named tokens guard. Raises StoreError."""
     return token_file(settings).guarded
+
+
+def audit_log(settings: Settings, scrub: Callable[[str], str]) -> AuditLog:
+    """The audit log beside the store of these settings, whose texts pass `scrub`."""
+    from collector.audit import AuditLog
+
+    store = path_of(settings.store)
+    return AuditLog(Path(f"{store}.audit") if store else None, scrub, settings.audit_retention)

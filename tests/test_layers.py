@@ -28,7 +28,7 @@ LAYERS = (
     ),
     ("setting_values",),
     ("access", "columns", "settings", "streak_rules", "switches"),
-    ("tokens",),
+    ("audit", "tokens"),
     ("report",),
     ("batch",),
     ("decode",),

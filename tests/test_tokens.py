@@ -6,16 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 
 from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, RIGHTS, Access
-from collector.errors import Rejected, StoreError
+from collector.errors import Rejected, StoreError, Unavailable
 from collector.setting_values import Address
 from collector.settings import Settings
 from collector.tokens import tokens as admitting
 from collector.tokens.file import MOST, PREFIX, TokenFile
+from collector.tokens.meter import Limits, Meter
 from collector.tokens.tokens import Tokens
-from tests.conftest import RunningCollector, wait_until
+from tests.conftest import HTTP, RunningCollector, wait_until
 from tests.doors import spans
 
 
@@ -166,3 +170,65 @@ def test_a_collector_refuses_a_token_as_soon_as_it_is_revoked(start_collector: C
     assert text[4:] not in running.logged()
     running.restart()
     assert status(bearer(text)) == 403
+
+
+def test_a_minute_begins_anew_after_what_was_used_up() -> None:
+    now = 1000.0
+    meter = Meter("ci", Limits(requests=3, bytes=100, events=10), lambda: now)
+    for _ in range(3):
+        meter.begin()
+    with pytest.raises(Unavailable) as refused:
+        meter.begin()
+    assert (refused.value.status, refused.value.retry_after, refused.value.reason) == (429, 60, "token_limit")
+    now += 60
+    for kind, most in (("bytes", 100), ("events", 10)):
+        meter.begin()
+        meter.count(kind, most - 1)
+        meter.begin()
+        meter.count(kind, 1_000)  # a request is taken whole
+        now += 45
+        with pytest.raises(Unavailable, match=f"may use {most} {kind} a minute") as refused:
+            meter.begin()
+        assert refused.value.retry_after == 15
+        now += 15
+    assert meter.used == {"requests": 7, "bytes": 1099, "events": 1009, "refused": 3}
+
+
+def test_a_sender_beyond_its_limit_is_told_when_to_come_back(start_collector: Callable[..., RunningCollector]) -> None:
+    running = start_collector(ADMIN_TOKENS="root")
+    root = bearer("root")
+
+    def made(name: str, limits: dict[str, int], *rights: str) -> dict[str, str]:
+        asked = {"name": name, "rights": rights or ["ingest"], "limits": limits}
+        answer = HTTP.post(f"{running.url}/api/v1/tokens", json=asked, headers=root)
+        assert answer.status_code == 201, answer.text
+        return bearer(answer.json()["token"])
+
+    sent = spans({"name": "chat"}, {"name": "chat"}, service="a")
+    few, none = made("few", {"events": 3}), made("none", {"bytes": 1})
+    assert [running.post("/v1/traces", sent, few).status_code for _ in range(3)] == [200, 200, 429]
+    refused = running.post("/v1/traces", sent, few)
+    assert 1 <= int(refused.headers["retry-after"]) <= 120
+    assert "may use 3 events a minute" in refused.json()["message"]
+
+    with grpc.insecure_channel(running.grpc) as channel:
+        call: Any = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+        assert call(b"\n\x00", metadata=tuple(none.items())) == b""
+        with pytest.raises(grpc.RpcError) as told:
+            call(b"\n\x00", metadata=tuple(none.items()))
+    error: Any = told.value
+    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    status = Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
+    delay = RetryInfo()
+    assert status.details[0].Unpack(delay)
+    assert 1 <= delay.retry_delay.seconds <= 120
+
+    reader = made("reader", {"requests": 1}, "read")
+    health = HTTP.get(f"{running.url}/api/v1/health", headers=reader).json()
+    assert HTTP.get(f"{running.url}/api/v1/health", headers=reader).headers["retry-after"]
+    used = {row["name"]: (row["requests"], row["events"], row["refused"]) for row in health["tokens"]}
+    assert used == {"few": (2, 4, 2), "none": (1, 0, 1), "reader": (1, 0, 0)}
+    counted = HTTP.get(f"{running.url}/metrics").text
+    assert 'misstep_token_use_total{kind="events",token="few"} 4.0' in counted
+    for text in (counted, running.logged(), str(health)):
+        assert few["authorization"][12:] not in text

@@ -18,6 +18,7 @@ from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.state import seen_as
+from collector.api.auditing import AUDIT, detail
 from collector.api.describe import operation, taking
 from collector.api.guard import RIGHT
 from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
@@ -133,7 +134,7 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
 
 @post(
     "/api/v1/rules/check",
-    opt={RIGHT: READ},
+    opt={RIGHT: READ, AUDIT: ""},
     status_code=200,
     request_max_body_size=MAX_BYTES,
     summary="Every mistake in a rule file",
@@ -177,6 +178,8 @@ async def add_silence(request: Asked) -> dict[str, Any]:
     check_json(request.content_type[0])
     what = "a silence, with duration, author, reason, rule and labels,"
     wanted = read_body(await request.body(), NewSilence, what)
+    labels = ", ".join(f"{name}={value}" for name, value in wanted.labels.items())
+    detail(request, f"{wanted.rule} {labels} for {wanted.duration}: {wanted.reason}")
     return await asyncio.to_thread(_silence, _engine(request), wanted)
 
 

@@ -17,6 +17,7 @@ from litestar.response import Stream
 from litestar.types import ControllerRouterHandler
 
 from collector.access import MAINTAIN, check_json
+from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.engine.duckdb.store import Store
@@ -113,7 +114,7 @@ def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
 
 @get(
     "/api/v1/backup/file",
-    opt=KEEPS,
+    opt={**KEEPS, AUDIT: "copy"},
     sync_to_thread=True,
     media_type="application/octet-stream",
     summary="The finished copy of the store, once",

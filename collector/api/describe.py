@@ -64,15 +64,15 @@ ROWS = Schema(
 )
 REFUSALS = {
     "400": "A parameter is wrong: its name, its value, and what is allowed",
-    "401": "A query token is needed",
-    "403": "The token or the Host header is not allowed",
+    "401": "A token is needed",
+    "403": "The token lacks the right, or the Host header is not allowed",
     "404": "There is nothing with this name or id",
     "409": "Not in the present state; the message says why",
     "412": "The rule file has changed since it was read",
     "413": "The body is too large",
     "415": "The body is not application/json",
     "428": "The header If-Match is missing",
-    "429": "Another statement is running",
+    "429": "The token has reached a limit, or another statement is running",
     "503": "The query took too long or needed too much memory: narrow the range, or lower the limit",
 }
 
@@ -105,6 +105,8 @@ ALSO_REFUSED: Mapping[str, Sequence[str]] = {
     "post /api/v1/sanitise": ("415",),
     "post /api/v1/backup": ("409", "415"),
     "get /api/v1/backup/file": ("409",),
+    "post /api/v1/tokens": ("409", "413", "415"),
+    "delete /api/v1/tokens/{name}": ("404",),
 }
 
 

@@ -57,6 +57,7 @@ class Endpoint:
     since: str = "-24h"
     one: str = ""
     filters: bool = True
+    raw: bool = False  # it shows single events, which is noted in the audit log
     more: Callable[[Any, Selection, Options], Complete] = lambda state, selection, options: lambda body, rows: None
 
 
@@ -128,13 +129,13 @@ ENDPOINTS = (
         "/events", "Complete events, newest first",
         (take.LIMIT, take.CURSOR, take.AFTER, take.ORDER),
         lambda s, o: events(s, o["limit"], cursor=o["cursor"], after=o["after"], sort=o["sort"]),
-        more=next_events,
+        more=next_events, raw=True,
     ),
     Endpoint(
         "/events/{event_id:str}", "One complete event",
         (take.EVENT_ID,),
         lambda s, o: event(o["event_id"], s.failure_only, s.clock_ns), one="event", filters=False,
-        more=linked,
+        more=linked, raw=True,
     ),
     Endpoint(
         "/streaks", "Mistakes in a row",
@@ -205,7 +206,7 @@ ENDPOINTS = (
         "/sessions/{session:path}", "The events of one session in order, and how it ended",
         (take.SESSION, take.COLUMNS, take.CURSOR_OF_SESSION, take.ALL),
         lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"], o["columns"]), since=EVER,
-        more=beside_session,
+        more=beside_session, raw=True,
     ),
     Endpoint(
         "/check", "Whether calls like one have failed, and what worked next",
@@ -225,7 +226,7 @@ ENDPOINTS = (
     Endpoint(
         "/search", "What a few characters name: ids by their beginning; names, groups and messages by a part",
         (take.LOOKED_FOR, take.EACH),
-        lambda s, o: search(o["q"], o["limit"]), since=EVER, filters=False, more=told,
+        lambda s, o: search(o["q"], o["limit"]), since=EVER, filters=False, more=told, raw=True,
     ),
     Endpoint(
         "/sources", "Senders, and the facts that each leaves out",

@@ -19,8 +19,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from collector import telemetry
 from collector.access import OPEN, check_page
 from collector.api.describe import completed
-from collector.api.guard import RIGHT
+from collector.api.guard import RIGHT, access_of
 from collector.api.parameters import read_none
+from collector.api.token_routes import row_of
 from collector.engine.duckdb.open import file_id
 from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
@@ -109,6 +110,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "forward": _forward(request.app.state.forward),
         "store": _store(store.path),
         "not_exported": store.not_exported,
+        "tokens": _tokens(request),
     }
 
 
@@ -136,6 +138,13 @@ def account(answered: int, store: Store, *, settled: bool) -> dict[str, Any]:
 
 # These need no token; `health` does.
 HEALTH_ROUTES: list[ControllerRouterHandler] = [healthz, readyz, metrics, openapi]
+
+
+def _tokens(request: Request[Any, Any, Any]) -> list[dict[str, Any]]:
+    """The named tokens in force with what each used; those of the caller's project, if that is restricted to one."""
+    tokens, mine = request.app.state.tokens, access_of(request).project
+    rows = [row_of(tokens, token) for token in tokens.named() if not token.revoked_ns]
+    return [row for row in rows if mine is None or row["project"] == mine]
 
 
 def _queue(writer: Writer) -> dict[str, float]:

@@ -9,11 +9,12 @@ from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
 from collector.access import READ
+from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT
 from collector.errors import Rejected
 
 
-@asgi("/mcp", opt={RIGHT: READ}, copy_scope=True)
+@asgi("/mcp", opt={RIGHT: READ, AUDIT: ""}, copy_scope=True)
 async def ask_mcp(scope: Scope, receive: Receive, send: Send) -> None:
     """One request of a client, which has no session here: what it leads to is asked with its token too.
 

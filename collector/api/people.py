@@ -13,6 +13,7 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
 from collector.access import READ, check_json
+from collector.api.auditing import detail
 from collector.api.describe import operation, taking
 from collector.api.guard import RIGHT
 from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
@@ -111,7 +112,9 @@ PEOPLE_ROUTES: list[ControllerRouterHandler] = [marks, add_mark, remove_mark, vi
 async def _body(request: Asked, kind: type[Said], what: str) -> Said:
     read_none(request.scope["query_string"])
     check_json(request.content_type[0])
-    return read_body(await request.body(), kind, what)
+    wanted = read_body(await request.body(), kind, what)
+    detail(request, str(getattr(wanted, "name", "") or getattr(wanted, "text", "")))
+    return wanted
 
 
 def _now(request: Asked) -> int:

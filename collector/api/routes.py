@@ -26,6 +26,7 @@ from litestar.types import ControllerRouterHandler
 
 from collector.access import READ, check_json
 from collector.api import classes
+from collector.api.auditing import AUDIT, detail
 from collector.api.describe import operation
 from collector.api.endpoints import ENDPOINTS, GROUP, LESSON, Endpoint
 from collector.api.guard import RIGHT
@@ -80,6 +81,7 @@ def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
     return get(
         f"/api/v1{endpoint.path}",
         name=name,
+        opt={AUDIT: "read" if endpoint.raw else ""},
         summary=endpoint.summary,
         tags=["query"],
         operation_id=name,
@@ -214,6 +216,8 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
     number = whole_number("fingerprint", fingerprint, 0, 2**64 - 1)
     _asked(request, GROUP.takes, filters=GROUP.filters, since=GROUP.since)  # what is refused must not be marked
 
+    detail(request, body.decode(errors="replace"))
+
     def work() -> Response[bytes]:
         said = read_body(body, Mark, "state (resolved, ignored or open), issue, note, or several of them,")
         mark(state.store, number, said, state.scrub)
@@ -273,7 +277,7 @@ class SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 @post(
     "/api/v1/sql",
-    opt={RIGHT: READ},
+    opt={RIGHT: READ, AUDIT: "sql"},
     request_max_body_size=256 << 10,
     status_code=200,
     summary="One SELECT over the events that the range and the filters choose",
@@ -286,6 +290,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
     check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
     sql = read_body(body, SqlRequest, '{"sql": "select …"}').sql
+    detail(request, sql)
     asked = _asked(request, (LIMIT,))
     arrow = wants_arrow(request.headers.get("accept", ""))
 

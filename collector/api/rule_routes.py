@@ -22,6 +22,7 @@ from collector.alerts.addresses import kinds, receiver_of, wrong_with
 from collector.alerts.changing import File, change, check, file_of
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import MAX_BYTES, RuleError, read_values
+from collector.api.auditing import detail
 from collector.api.describe import taking
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
@@ -66,6 +67,7 @@ async def one_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
 async def add_rule(request: Asked) -> Response[bytes]:
     """The rule as `GET /api/v1/rules/{name}` answers it. A file without rules gets the default ones before it."""
     rule = await _rule_of(request)
+    detail(request, str(rule["name"]))
     file = await _changed(request, partial(_adding, rule=rule))
     return _told(file, str(rule["name"]), 201) if isinstance(file, File) else file
 
@@ -117,6 +119,7 @@ async def add_receiver(request: Asked) -> Response[bytes]:
     read_none(request.scope["query_string"])
     check_json(request.content_type[0])
     wanted = read_body(await request.body(), NewReceiver, "a receiver, with name and address,")
+    detail(request, wanted.name)
     allowed = [host.lower() for host in request.app.state.settings.receiver_hosts]
     if wrong := await asyncio.to_thread(wrong_with, wanted.address, allowed):
         raise BadParameter("address", "", f"the address of {wanted.name!r} {wrong}", kinds())

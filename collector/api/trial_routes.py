@@ -25,6 +25,7 @@ from collector.alerts.send import tell
 from collector.alerts.trying.backtest import Past
 from collector.alerts.trying.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.api.alert_routes import RULES_SHOWN, options_of
+from collector.api.auditing import AUDIT
 from collector.api.describe import taking
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import FROM, TO, Parameter, read_none
@@ -55,7 +56,7 @@ class Try(Protocol):
 
 @post(
     "/api/v1/rules/backtest",
-    opt={RIGHT: READ},
+    opt={RIGHT: READ, AUDIT: ""},
     status_code=200,
     request_max_body_size=MAX_BYTES,
     summary="What rules would have done over stored history",
@@ -79,7 +80,7 @@ async def backtest(request: Asked) -> Any:
 
 @post(
     "/api/v1/rules/suggest",
-    opt={RIGHT: READ},
+    opt={RIGHT: READ, AUDIT: ""},
     status_code=200,
     request_max_body_size=MAX_BYTES,
     summary="Thresholds for a wanted number of pages a week",
@@ -93,7 +94,7 @@ async def suggest(request: Asked) -> Any:
 
 @post(
     "/api/v1/receivers/{name:str}/test",
-    opt={RIGHT: READ, WHOLE: True},
+    opt={RIGHT: READ, WHOLE: True, AUDIT: "test"},
     status_code=200,
     summary="A test message to a receiver of the file in force",
 )

@@ -43,7 +43,7 @@ def _by_this_process(settings: Settings, store: Store) -> Iterator[dict[str, Any
 
 
 def _by_collector(settings: Settings) -> Iterator[dict[str, Any]]:
-    with collector(settings.collector_url, settings.query_token) as client:
+    with collector(settings.collector_url, settings.admin_token or settings.query_token) as client:
         check_store(client, settings.store)
         yield from followed(client, "/api/v1/sanitise")
 

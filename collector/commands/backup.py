@@ -48,7 +48,7 @@ def _write(settings: Settings, part: Path, place: Path) -> None:
             return
     elif settings.store != Settings().store:  # it was named
         raise OSError(f"there is no store at {path or settings.store}")
-    with collector(settings.collector_url, settings.query_token) as client:
+    with collector(settings.collector_url, settings.admin_token or settings.query_token) as client:
         if there:
             check_store(client, settings.store)
         _await(client)

@@ -19,7 +19,7 @@ def forget(settings: Settings) -> dict[str, Any]:
     try:
         store = Store.open(settings.store)
     except StoreInUse:
-        with collector(settings.collector_url, settings.query_token) as client:
+        with collector(settings.collector_url, settings.admin_token or settings.query_token) as client:
             check_store(client, settings.store)
             return list(followed(client, "/api/v1/forget"))[-1]
     try:

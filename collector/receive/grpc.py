@@ -18,7 +18,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from collector import telemetry
-from collector.access import INGEST, check_once
+from collector.access import INGEST, Access, check_once
 from collector.batch import Body, Receipt
 from collector.decode.otlp import PROTOBUF
 from collector.errors import Rejected, Unavailable, grpc_code
@@ -139,7 +139,7 @@ def _export(
             metadata = [(str(name), str(value)) for name, value in context.invocation_metadata() or ()]
             check_once(name for name, _ in metadata)
             access = tokens.admit(dict(metadata), INGEST)
-            receipt = await _taken(intake, signal, access.project or "", context, turns)
+            receipt = await _taken(intake, signal, access, context, turns)
         except (Rejected, Unavailable) as error:
             refused = error.with_traceback(None)  # the context keeps the exception, whose traceback would keep the body
         if refused:
@@ -153,7 +153,7 @@ def _export(
 
 
 async def _taken(
-    intake: Intake, signal: str, project: str, context: grpc.aio.ServicerContext[Any, Any], turns: Turns
+    intake: Intake, signal: str, access: Access, context: grpc.aio.ServicerContext[Any, Any], turns: Turns
 ) -> Receipt:
     """The receipt of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
     try:
@@ -163,7 +163,7 @@ async def _taken(
         raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None
     if not isinstance(body, bytes):  # the library has refused it and told the client, but nobody else
         raise Rejected("the message is missing, too large, or cannot be decompressed", 413)
-    return await intake.take(Body(body, PROTOBUF, signal, project))
+    return await intake.take(Body(body, PROTOBUF, signal, access.project or ""), access.meter)
 
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> NoReturn:

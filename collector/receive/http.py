@@ -20,6 +20,7 @@ from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector import telemetry
 from collector.access import INGEST, OPEN
+from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT, admitted
 from collector.batch import Body, Receipt
 from collector.decode.answers import REJECTED, RESPONSES
@@ -38,7 +39,7 @@ LINES = (JSON, "application/x-ndjson", "application/ndjson", "application/jsonl"
 # Where the SDKs of Langfuse and LangWatch send to, whatever their address.
 OTHERS = ("/api/public/otel/v1/traces", "/api/otel/v1/traces")
 
-ADMITTED = {RIGHT: OPEN}  # in `_answer`, whose refusals are told as OTLP says
+ADMITTED = {RIGHT: OPEN, AUDIT: ""}  # in `_answer`, whose refusals are told as OTLP says
 
 log = structlog.get_logger()
 
@@ -117,7 +118,7 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
             raise Rejected(f"this Content-Type is not supported; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
-        receipt = await request.app.state.intake.take(Body(body, media, signal, access.project or ""))
+        receipt = await request.app.state.intake.take(Body(body, media, signal, access.project or ""), access.meter)
     except (Rejected, Unavailable) as error:
         return _refusal(error, media, signal, request.app.state.scrub(str(error)))
     telemetry.REQUESTS.labels(signal, 200).inc()

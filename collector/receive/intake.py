@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from collector import telemetry
+from collector.access import Meter
 from collector.batch import Body, Receipt
 from collector.errors import Unavailable
 from collector.journal.queue import Taker
@@ -41,8 +42,8 @@ class Intake:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.accepted = accepted  # records in requests that were answered with success
 
-    async def take(self, body: Body) -> Receipt:
-        """Reads a body and returns its receipt once it is durable.
+    async def take(self, body: Body, meter: Meter | None = None) -> Receipt:
+        """Reads a body and returns its receipt once it is durable; its bytes and records are counted by the meter.
 
         Goes on even if the sender disconnects meanwhile: it will send the body again, and a body that takes longer than
         its sender waits would otherwise never be stored.
@@ -50,7 +51,7 @@ class Intake:
         Raises Rejected for what can never be taken, Unavailable for what may be taken later.
         """
         began = time.perf_counter()
-        taking = self._begin(self._take(body))
+        taking = self._begin(self._take(body, meter))
         try:
             receipt = await asyncio.shield(taking)
             telemetry.ANSWER_SECONDS.observe(time.perf_counter() - began)
@@ -69,14 +70,18 @@ class Intake:
         if not task.cancelled():
             task.exception()  # marks it as retrieved: nobody may be waiting for it
 
-    async def _take(self, body: Body) -> Receipt:
+    async def _take(self, body: Body, meter: Meter | None) -> Receipt:
         size = len(body.content)
         if self._in_flight + size > self._queue_bytes and self._in_flight:
             raise Unavailable("too much is in flight", retry_after=2, status=429)
         self._hold(size)
+        if meter:
+            meter.count("bytes", size)
         try:
             readers, loop = self._readers, asyncio.get_running_loop()
             receipt, packed = await loop.run_in_executor(readers.pool, readers.read, body, self._clock())
+            if meter:
+                meter.count("events", receipt.records)
             telemetry.RECEIVED.labels(body.signal).inc(receipt.records)
             if receipt.failed:
                 telemetry.FAILED.labels("pipeline").inc(receipt.failed)

@@ -20,6 +20,7 @@ import msgspec
 from collector.access import RIGHTS
 from collector.errors import Rejected, StoreError, Unavailable
 from collector.files import Changed, read, write
+from collector.tokens.meter import Limits
 
 PREFIX = "mst_"  # schemas/redactions.toml knows it
 SECRET_CHARS = 40  # of 62 different ones: 238 bits
@@ -28,6 +29,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}\Z"
 KEY = r"^[0-9a-f]{64}\Z"
 MOST = 500  # tokens in the file, revoked ones too
 ATTEMPTS = 5  # while others change the file too
+NO_LIMITS = Limits()
 
 Name = Annotated[str, msgspec.Meta(pattern=NAME)]
 
@@ -41,6 +43,7 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     project: Name | None = None
     created_ns: int = 0
     revoked_ns: int = 0
+    limits: Limits = NO_LIMITS
 
 
 class Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +93,9 @@ class TokenFile:
             return ()
         return (found.st_mtime_ns, found.st_ino, found.st_size) if found else ()
 
-    def create(self, name: str, rights: Iterable[str], project: str | None = None) -> tuple[Token, str]:
+    def create(
+        self, name: str, rights: Iterable[str], project: str | None = None, limits: Limits = NO_LIMITS
+    ) -> tuple[Token, str]:
         """A new token and its text, which nobody can read again. Raises Rejected where its name is taken or unfit."""
         text = PREFIX + "".join(secrets.choice(LETTERS) for _ in range(SECRET_CHARS))
         asked = tuple(right for right in RIGHTS if right in set(rights))
@@ -101,7 +106,7 @@ class TokenFile:
                 raise Rejected(f"there is a token {name!r} already: revoke it first, or choose another name", 409)
             if len(held.tokens) >= MOST:
                 raise Rejected(f"there are {MOST} tokens, revoked ones too, and no more are kept", 409)
-            made = Token(name, digest(text, held.key), asked, project or None, time.time_ns())
+            made = Token(name, digest(text, held.key), asked, project or None, time.time_ns(), 0, limits)
             return Held(held.key, (*held.tokens, made))
 
         return self._change(add).tokens[-1], text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from threading import Lock
 
 import structlog
@@ -12,7 +13,8 @@ import structlog
 from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, Access, check_page
 from collector.errors import Rejected, StoreError
 from collector.settings import LOOPBACK, Settings
-from collector.tokens.file import Token, TokenFile, digest
+from collector.tokens.file import NO_LIMITS, Token, TokenFile, digest
+from collector.tokens.meter import Limits, Meter
 
 AGAIN_S = 1.0  # between looks at the file
 # What is told where no token has a right that nobody has without one.
@@ -32,6 +34,7 @@ class Tokens:
     def __init__(self, file: TokenFile, settings: Settings) -> None:
         self._file = file
         self._unnamed = dict(unnamed(settings))
+        self._meters: dict[str, Meter] = {}
         self._local = settings.http.host in LOOPBACK
         self._lock = Lock()
         self._looked = time.monotonic()
@@ -40,16 +43,22 @@ class Tokens:
     def admit(self, headers: Mapping[str, str], right: str, allowed: Collection[str] = ()) -> Access:
         """Who asks with these headers, whose names are in lower case.
 
-        Raises Rejected 401 or 403 where they have not this right. Without a token, Host and Origin must be `allowed`.
+        Raises Rejected 401 or 403 where they have not this right, and Unavailable where the token has reached a limit.
+        Without a token, Host and Origin must be `allowed`.
         """
         self._look()
         given = _bearer(headers.get("authorization", ""))
         known = self._known(given) if given else None
-        if known and right in known.rights:
+        if known and right in self.open.union(known.rights):
+            if right not in known.rights:
+                check_page(headers, allowed)
+                known = replace(known, rights=known.rights | self.open)
+            if known.meter:
+                known.meter.begin()
             return known
         if right in self.open:
             check_page(headers, allowed)
-            return Access(known.name, known.rights | self.open, known.project) if known else Access("", self.open)
+            return Access("", self.open)
         if right in REMEDIES and right not in self._asked:
             raise Rejected(REMEDIES[right], 403)
         raise _refused(right, given, known)
@@ -63,10 +72,18 @@ class Tokens:
         self._look()
         return self._file.held.tokens
 
-    def create(self, name: str, rights: Iterable[str], project: str | None = None) -> tuple[Token, str]:
+    def used(self, name: str) -> dict[str, int]:
+        """What the tokens of this name have used since the collector started, by kind; and how often one was refused
+        for a limit.
+        """
+        return dict(self._meters[name].used)
+
+    def create(
+        self, name: str, rights: Iterable[str], project: str | None = None, limits: Limits = NO_LIMITS
+    ) -> tuple[Token, str]:
         """As `TokenFile.create`; in force at once."""
         with self._lock:
-            made = self._file.create(name, rights, project)
+            made = self._file.create(name, rights, project, limits)
             self._settle()
         return made
 
@@ -92,7 +109,11 @@ class Tokens:
         held = self._file.held
         self._asked = self._file.guarded.union(*(access.rights for access in self._unnamed.values()))
         self._digests = [(digest(text, held.key), access) for text, access in self._unnamed.items()]
-        self._digests += [(token.digest, _access(token)) for token in held.tokens if not token.revoked_ns]
+        for token in held.tokens:
+            meter = self._meters.setdefault(token.name, Meter(token.name, token.limits))
+            meter.limits = token.limits  # the last of a name is the one in force
+            if not token.revoked_ns:
+                self._digests.append((token.digest, _access(token, meter)))
         self._key = held.key
         self.open = _open(self._asked, local=self._local)
 
@@ -115,9 +136,9 @@ def unnamed(settings: Settings) -> Iterator[tuple[str, Access]]:
         yield text, Access("", frozenset().union(*(rights for texts, rights in lists if text in texts)))
 
 
-def _access(token: Token) -> Access:
+def _access(token: Token, meter: Meter) -> Access:
     more = {MAINTAIN} if ADMIN in token.rights else set()
-    return Access(token.name, frozenset(token.rights) | more, token.project)
+    return Access(token.name, frozenset(token.rights) | more, token.project, meter=meter)
 
 
 def _open(asked: Collection[str], *, local: bool) -> frozenset[str]:

@@ -1,0 +1,116 @@
+"""The audit log beside the store: who read events, asked SQL, copied the store or changed something, in JSON lines.
+
+A file for each day (UTC) in a folder of its owner alone, so that its retention is its own, writing it changes no answer
+of the store, and a copy of the store has none of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+import structlog
+
+from collector.recent import Recent
+from collector.times import MINUTE, SECOND
+
+MOST_DETAIL = 1_000  # characters
+IN_MEMORY = 10_000  # entries of a collector whose store is no file
+REMEMBERED = 10_000  # what was read in the last minute
+
+log = structlog.get_logger()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """`who` did `action` to `what`. `via` is the token that asked for a person; `project` null: of all projects."""
+
+    time_ns: int
+    who: str
+    action: str
+    what: str
+    detail: str = ""
+    via: str = ""
+    project: str | None = None
+
+
+class AuditLog:
+    """Entries in `folder`, or without one in memory; every text passes `scrub`. From any thread."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        scrub: Callable[[str], str],
+        retention_s: float,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._folder, self._scrub, self._retention_s, self._clock = folder, scrub, retention_s, clock
+        self._lock = Lock()
+        self._kept: list[Entry] = []
+        self._read: Recent[int] = Recent(REMEMBERED)
+        self._day = ""
+
+    def note(self, entry: Entry, *, again: bool = True) -> None:
+        """Writes an entry. Without `again`, not where an equal one was written in the last minute."""
+        now_ns = self._clock()
+        clean = Entry(
+            now_ns, self._scrub(entry.who), entry.action, self._scrub(entry.what),
+            self._scrub(entry.detail)[:MOST_DETAIL], entry.via, entry.project,
+        )  # fmt: skip
+        with self._lock:
+            key = msgspec.structs.astuple(clean)[1:]
+            if not again and now_ns - (self._read.get(key) or 0) < MINUTE:
+                return
+            self._read.put(key, now_ns)
+            try:
+                self._write(clean)
+            except OSError as error:
+                log.error("the audit log cannot be written", reason=error.strerror or str(error))
+
+    def entries(self, start_ns: int, end_ns: int) -> Iterator[Entry]:
+        """Those of a time, the newest first, as far as they are kept."""
+        since_ns = max(start_ns, self._clock() - int(self._retention_s * SECOND))
+        for entry in self._newest_first():
+            if since_ns <= entry.time_ns < end_ns:
+                yield entry
+
+    def _newest_first(self) -> Iterator[Entry]:
+        if self._folder is None:
+            yield from reversed(self._kept)
+            return
+        decode = msgspec.json.Decoder(Entry).decode
+        for path in sorted(self._folder.glob("*.jsonl"), reverse=True):
+            with suppress(FileNotFoundError):  # retention has just removed it
+                for line in reversed(path.read_bytes().splitlines()):
+                    with suppress(msgspec.DecodeError):  # cut off by a full disk or a crash
+                        yield decode(line)
+
+    def _write(self, entry: Entry) -> None:
+        if self._folder is None:
+            self._kept = [*self._kept[1 - IN_MEMORY :], entry]
+            return
+        day = f"{datetime.fromtimestamp(entry.time_ns // SECOND, UTC):%Y-%m-%d}"
+        if day != self._day:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._forget()
+            self._day = day
+        place = os.open(self._folder / f"{day}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            # The line before may have been cut off: an empty line does no harm.
+            os.write(place, b"\n" + msgspec.json.encode(entry) + b"\n")
+        finally:
+            os.close(place)
+
+    def _forget(self) -> None:
+        """Removes the files of days that are no longer kept."""
+        assert self._folder
+        now = datetime.fromtimestamp(self._clock() // SECOND, UTC)
+        first = f"{now - timedelta(seconds=self._retention_s):%Y-%m-%d}.jsonl"
+        for path in self._folder.glob("*.jsonl"):
+            if path.name < first:
+                path.unlink(missing_ok=True)
