@@ -239,6 +239,7 @@ async def mark_one_lesson(request: HttpRequest, id: FromPath[str]) -> Response[b
     """The lesson as it is then. The body is a `LessonMark` as JSON."""
     check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
+    detail(request, body.decode(errors="replace"))
     asked = _asked(request, LESSON.takes, since=LESSON.since)
 
     def work() -> Response[bytes]:
