@@ -72,6 +72,7 @@ from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
+    from collector.forward.langfuse import Langfuse
 
 CONNECTIONS = 4_096  # concurrent requests; slow ones cost little
 UNREAD_MS = 60_000  # a connection is closed if its client reads nothing of what was sent for this long
@@ -121,6 +122,9 @@ async def serve(
         await grpc.start()
         serving = asyncio.create_task(http.serve())
         started.push_async_callback(_close_doors, http, serving, grpc)
+        if parts.langfuse:
+            telling = asyncio.create_task(parts.langfuse.run())
+            started.callback(telling.cancel)
         alerting = asyncio.create_task(engine.run())
         started.callback(alerting.cancel)
         started.push_async_callback(engine.close)
@@ -143,6 +147,7 @@ class Parts(NamedTuple):
     keeper: Keeper
     writer: Writer
     intake: Intake
+    langfuse: Langfuse | None
 
 
 async def _stored(
@@ -192,7 +197,7 @@ async def _stored(
     taker.start()
     at_the_end(taker.close)
     at_the_end(intake.close)
-    return Parts(store, journal, keeper, writer, intake)
+    return Parts(store, journal, keeper, writer, intake, langfuse_of(settings, store))
 
 
 async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio.Server) -> None:
@@ -205,6 +210,16 @@ def store_of(settings: Settings) -> Store:
     """The store that the settings name, opened. Raises StoreError."""
     limited = {**SETTINGS, "memory_limit": f"{settings.memory}B"}
     return Store.open(settings.store, limited, settings.dimensions)
+
+
+def langfuse_of(settings: Settings, store: Store) -> Langfuse | None:
+    """What tells Langfuse of verdicts, if it is to be told."""
+    if not settings.langfuse_url:
+        return None
+    from collector.forward.langfuse import Langfuse  # 10 MiB with its HTTP client
+
+    keys = settings.langfuse_public_key, settings.langfuse_secret_key
+    return Langfuse(store, settings.langfuse_url, *keys, int(settings.metrics_settle * 1e9))
 
 
 def retention_of(settings: Settings) -> Retention:

@@ -120,6 +120,9 @@ class Settings:
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
     )
     trace_url: str = _setting("", trace_link, "link to a trace viewer, with {trace_id}, {span_id} or {session}")
+    langfuse_url: str = _setting("", endpoint, "a Langfuse that gets verdicts as scores on its observations")
+    langfuse_public_key: str = _setting("", token, "public key of its project")
+    langfuse_secret_key: str = _setting("", token, "secret key of its project")
     metrics_services: tuple[str, ...] = _setting(
         (), words, "services by name in misstep_calls_total; none: the first twenty"
     )
@@ -268,6 +271,7 @@ def _disagreements(settings: Settings, guarded: Callable[[Settings], Container[s
     yield from _limits_too_small(settings)
     yield from _addresses_used_twice(settings)
     yield from _copies_to_itself(settings)
+    yield from _without_keys(settings)
     yield from _open_to_others(settings, guarded)
 
 
@@ -295,6 +299,13 @@ def _addresses_used_twice(settings: Settings) -> Disagreements:
         first, second = (getattr(settings, name) for name in pair)
         if first == second and first.port:
             yield pair, "one address for both doors; write a port of its own for each"
+
+
+def _without_keys(settings: Settings) -> Disagreements:
+    names = ("langfuse_url", "langfuse_public_key", "langfuse_secret_key")
+    given = [bool(getattr(settings, name)) for name in names]
+    if any(given) and not all(given):
+        yield names, f"{', '.join(names)} go together: set all three, or none"
 
 
 def _copies_to_itself(settings: Settings) -> Disagreements:

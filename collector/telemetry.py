@@ -87,6 +87,7 @@ TOKEN_USE = Counter(
     ["token", "kind"],
     registry=REGISTRY,
 )
+LANGFUSE = Counter("misstep_langfuse_scores", "Verdicts sent to Langfuse, by fate.", ["fate"], registry=REGISTRY)
 LAG_SECONDS = Gauge(
     "misstep_lag_seconds", "Receive time minus event time of the event last received.", registry=REGISTRY
 )

@@ -108,6 +108,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "failures": {sample.labels["part"]: sample.value for sample in _samples(telemetry.FAILED, "_total")},
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
         "forward": _forward(request.app.state.forward),
+        "langfuse": _langfuse(request.app.state.langfuse),
         "store": _store(store.path),
         "not_exported": store.not_exported,
         "tokens": _tokens(request),
@@ -169,6 +170,14 @@ def _forward(forward: Any) -> dict[str, Any] | None:
         return None
     fates = {sample.labels["fate"]: int(sample.value) for sample in _samples(telemetry.FORWARDED, "_total")}
     return {"to": forward.place, "requests": fates, "queue_bytes": _value(telemetry.FORWARD_BYTES)}
+
+
+def _langfuse(langfuse: Any) -> dict[str, Any] | None:
+    """Where verdicts are sent, their fates since the start, and why they are not taken; None without Langfuse."""
+    if langfuse is None:
+        return None
+    fates = {sample.labels["fate"]: int(sample.value) for sample in _samples(telemetry.LANGFUSE, "_total")}
+    return {"to": langfuse.place, "scores": fates, "error": langfuse.error or None}
 
 
 def _sources() -> dict[str, int]:

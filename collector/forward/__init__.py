@@ -1,1 +1,3 @@
-"""A copy of every accepted OTLP request to one more OTLP endpoint. Imported only where `MISSTEP_FORWARD` is set."""
+"""What goes to other backends: copies of accepted OTLP requests, and verdicts as scores for Langfuse. Imported only
+where settings name such a backend.
+"""
