@@ -31,8 +31,8 @@ from collector.columns import TABLES
 from collector.commands.recordings import find
 from collector.commands.recordings import read as recordings
 from collector.correlate.correlate import Correlator
+from collector.decode.json_messages import DECODERS
 from collector.decode.otlp import JSON, PROTOBUF, decode
-from collector.decode.otlp_json import DECODERS
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store

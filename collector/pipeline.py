@@ -92,7 +92,8 @@ class Pipeline:
             batch.senders = self._senders(request.metrics, batch)
             return batch
         found: Recognised = recognise(request.scopes, self.sources, self.seen.get, self.dimensions)
-        batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, found.kept)
+        batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, "", found.kept)
+        batch.warning = joined(request.warning, *sorted(request.mended.difference((request.warning,))))
         batch.told_ns = found.told_ns
         batch.retold = [(trace, began_ns, [key64(*key) for key in keys]) for trace, began_ns, keys in found.retold]
         if request.rejected:

@@ -16,9 +16,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from collector.decode.otlp import JSON, PROTOBUF, decode
+from collector.decode.otlp_json import MENDED as MENDED_WORDS
 from collector.decode.otlp_json import value_of
 from collector.decode.record import Record
 from collector.errors import Rejected
+from collector.recognise.recognise import recognise
+from collector.recognise.source_tables import load_sources
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -213,7 +216,26 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "media"), REFUSED)
 def test_what_can_never_be_read_is_refused(body: bytes, media: str) -> None:
     with pytest.raises(Rejected):
-        decode(body, media, "traces")
+        [record.trace_id for scope in decode(body, media, "traces").scopes for record in scope.records]
+
+
+def test_of_spans_that_are_dropped_by_name_neither_ids_nor_values_are_read() -> None:
+    noise = span(
+        name="append_items", traceId="xyz", parentSpanId="7", attributes=[{"key": "code.file.path", "value": 5}]
+    )
+    body = json.loads(traces(noise))
+    body["resourceSpans"][0]["scopeSpans"][0]["scope"]["name"] = "codex_exec"
+    found = recognise(decode(json.dumps(body).encode(), JSON, "traces").scopes, load_sources())
+    assert found.dropped == {"no_event": 1}
+
+
+def test_attributes_of_wrong_types_are_mended_where_they_are_read() -> None:
+    request = decode(traces(span(events=[{"name": "exception", "timeUnixNano": 1.5e18}])), JSON, "traces")
+    [[record]] = [scope.records for scope in request.scopes]
+    assert record.trace_id == TRACE
+    assert request.mended == set()
+    assert [event.time_ns for event in record.events] == [1_500_000_000_000_000_000]
+    assert request.mended == {MENDED_WORDS}
 
 
 def test_deeply_nested_attribute_is_refused() -> None:

@@ -278,7 +278,7 @@ counter_examples = ['{"name": "done", "body": "x"}', '{"name": "done"} => {"oper
     assert error.value.path == str(path)
 
 
-def unread(raw: Any) -> Any:
+def unread(*_: Any) -> Any:
     """Stands for a conversion that must not be asked for."""
     raise AssertionError("the name alone decides")
 
@@ -292,8 +292,8 @@ def unread(raw: Any) -> Any:
     ],
 )
 def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
-    names = Convert(unread, unread, unread, lambda _: ["code.file.path"])
-    span = Record("span", name, parent_span_id="01", convert=names)
+    names = Convert(unread, unread, unread, unread, lambda _: ["code.file.path"], lambda _: False)
+    span = Record.later("span", name, None, names)
     found = recognise([Scope({"service.name": service}, scope, "", [span])], TABLES)
     assert not found.reports
     assert found.dropped == {"no_event": 1}

@@ -7,11 +7,23 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSet
 from typing import Any
 
 import msgspec
 
+from collector.decode.json_messages import (
+    DECODERS,
+    EVENTS,
+    KEYS,
+    PAIRS,
+    KeyValue,
+    Log,
+    MetricsRequest,
+    ScopeInfo,
+    Span,
+    Traces,
+)
 from collector.decode.mending import paired, shallow
 from collector.decode.record import (
     SERVICE,
@@ -28,129 +40,10 @@ from collector.decode.record import (
 )
 from collector.errors import Rejected
 
-
-class _Value(msgspec.Struct, gc=False):
-    """An AnyValue; its content is checked when it is read, so that one odd value does not cost the request."""
-
-    stringValue: Any = None
-    boolValue: Any = None
-    intValue: Any = None
-    doubleValue: Any = None
-    arrayValue: Any = None
-    kvlistValue: Any = None
-    bytesValue: Any = None
-
-
-class _KeyValue(msgspec.Struct, gc=False):
-    key: str = ""
-    value: _Value | None = None
-
-
-class _Resource(msgspec.Struct, gc=False):
-    attributes: list[_KeyValue] | None = None
-
-
-class _ScopeInfo(msgspec.Struct, gc=False):
-    name: str | None = None
-    version: str | None = None
-    attributes: list[_KeyValue] | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    name: str | None = None
-    timeUnixNano: int | str | None = None
-    attributes: list[_KeyValue] | None = None
-
-
-class _Status(msgspec.Struct, gc=False):
-    code: int | str | None = None
-    message: str | None = None
-
-
-class _Span(msgspec.Struct, gc=False):
-    name: str | None = None
-    traceId: str | None = None
-    spanId: str | None = None
-    parentSpanId: str | None = None
-    traceState: str | None = None
-    kind: int | str | None = None
-    startTimeUnixNano: int | str | None = None
-    endTimeUnixNano: int | str | None = None
-    attributes: list[_KeyValue] | None = None
-    events: list[_Event] | None = None
-    status: _Status | None = None
-
-
-class _Log(msgspec.Struct, gc=False):
-    timeUnixNano: int | str | None = None
-    observedTimeUnixNano: int | str | None = None
-    severityNumber: int | str | None = None
-    eventName: str | None = None
-    traceId: str | None = None
-    spanId: str | None = None
-    body: dict[str, Any] | None = None
-    attributes: list[_KeyValue] | None = None
-
-
-class _Metric(msgspec.Struct, gc=False):
-    name: str | None = None
-    gauge: dict[str, Any] | None = None
-    sum: dict[str, Any] | None = None
-    histogram: dict[str, Any] | None = None
-    exponentialHistogram: dict[str, Any] | None = None
-    summary: dict[str, Any] | None = None
-
-
-class _ScopeSpans(msgspec.Struct, gc=False):
-    scope: _ScopeInfo | None = None
-    spans: list[_Span] | None = None
-
-
-class _ScopeLogs(msgspec.Struct, gc=False):
-    scope: _ScopeInfo | None = None
-    logRecords: list[_Log] | None = None
-
-
-class _ScopeMetrics(msgspec.Struct, gc=False):
-    scope: _ScopeInfo | None = None
-    metrics: list[_Metric] | None = None
-
-
-class _ResourceSpans(msgspec.Struct, gc=False):
-    resource: _Resource | None = None
-    scopeSpans: list[_ScopeSpans] | None = None
-
-
-class _ResourceLogs(msgspec.Struct, gc=False):
-    resource: _Resource | None = None
-    scopeLogs: list[_ScopeLogs] | None = None
-
-
-class _ResourceMetrics(msgspec.Struct, gc=False):
-    resource: _Resource | None = None
-    scopeMetrics: list[_ScopeMetrics] | None = None
-
-
-class _Traces(msgspec.Struct, gc=False):
-    resourceSpans: list[_ResourceSpans] | None = None
-
-
-class _Logs(msgspec.Struct, gc=False):
-    resourceLogs: list[_ResourceLogs] | None = None
-
-
-class _Metrics(msgspec.Struct, gc=False):
-    resourceMetrics: list[_ResourceMetrics] | None = None
-
-
 # Lists of an earlier OTLP, and names written as in protobuf: keys that are ignored, and with them all that they hold.
 _UNKNOWN = re.compile(rb'"(scope_spans|scope_logs|scope_metrics|log_records|instrumentationLibrary\w+)"\s*:')
 
-DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    "traces": msgspec.json.Decoder(_Traces),
-    "logs": msgspec.json.Decoder(_Logs),
-    "metrics": msgspec.json.Decoder(_Metrics),
-}
+MENDED = "bad characters or numbers were replaced"
 
 
 def decode(body: bytes, signal: str) -> Request:
@@ -160,6 +53,8 @@ def decode(body: bytes, signal: str) -> Request:
     if not body.strip():
         return Request(signal, [], 0)
     try:
+        if signal == "traces" and not body.isascii():
+            str(body, "utf-8")  # what stays bytes is checked for everything but this
         message = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as first:
         message, warning = _mended(body, decoder.type, str(first))
@@ -170,10 +65,11 @@ def decode(body: bytes, signal: str) -> Request:
         warning = f"there is no {key} in this body, so nothing was taken"
     if signal == "metrics":
         return _metrics_request(message, warning)
-    scopes = list(_scopes(message, signal))
+    mended: set[str] = set()
+    scopes = list(_scopes(message, signal, _convert(mended)))
     if not any(scope.records for scope in scopes) and (found := _UNKNOWN.search(body)):
         warning = joined(warning, f"OTLP does not know {found[1].decode()}, so nothing was taken")
-    return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
+    return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning, mended=mended)
 
 
 def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
@@ -182,7 +78,10 @@ def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
     """
     try:
         loose = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
-        return msgspec.convert(_tidy(loose), kind, strict=False), "bad characters or numbers were replaced"
+        if kind is Traces:  # the parts that stay bytes
+            loose = _tidy(loose)
+            return DECODERS["traces"].decode(msgspec.json.encode(loose)), MENDED
+        return msgspec.convert(_tidy(loose), kind, strict=False), MENDED
     except RecursionError:
         raise Rejected("JSON is nested too deeply") from None
     except (ValueError, TypeError, msgspec.MsgspecError):
@@ -206,54 +105,41 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0][:200] if text else "not readable"
 
 
-def _scopes(message: Any, signal: str) -> Iterator[Scope]:
-    record_of = _span if signal == "traces" else _log
-    groups = (message.resourceSpans if signal == "traces" else message.resourceLogs) or ()
+def _scopes(message: Any, signal: str, convert: Convert) -> Iterator[Scope]:
+    traces = signal == "traces"
+    groups = (message.resourceSpans if traces else message.resourceLogs) or ()
     check_records(count := len(groups))
     for group in groups:
-        parts = (group.scopeSpans if signal == "traces" else group.scopeLogs) or ()
+        parts = (group.scopeSpans if traces else group.scopeLogs) or ()
         check_records(count := count + len(parts))
         resource = _attributes(group.resource.attributes) if group.resource else {}
         for part in parts:
-            scope = part.scope or _ScopeInfo()
-            raw = (part.spans if signal == "traces" else part.logRecords) or ()
+            scope = part.scope or ScopeInfo()
+            raw = (part.spans if traces else part.logRecords) or ()
             check_records(count := count + len(raw))
-            records = [record_of(item) for item in raw]
+            if traces:
+                records = [Record.later("span", item.name or "", item, convert) for item in raw]
+            else:
+                records = [Record.later("log", item.eventName or "", item, convert) for item in raw]
             yield Scope(resource, scope.name or "", scope.version or "", records, _attributes(scope.attributes))
 
 
-def _span(raw: _Span) -> Record:
-    status = raw.status
-    return Record(
-        "span",
-        raw.name or "",
-        time_ns=_integer(raw.endTimeUnixNano),
-        start_ns=_integer(raw.startTimeUnixNano),
-        trace_id=_hex(raw.traceId, "traceId"),
-        span_id=_hex(raw.spanId, "spanId"),
-        parent_span_id=_hex(raw.parentSpanId, "parentSpanId"),
-        kind=_integer(raw.kind),
-        status=_integer(status.code) if status else 0,
-        status_message=(status.message or "") if status else "",
-        trace_state=raw.traceState or "",
-        events=None if raw.events else [],
-        raw=raw,
-        convert=_CONVERT,
-    )
-
-
-def _log(raw: _Log) -> Record:
-    return Record(
-        "log",
-        raw.eventName or "",
-        time_ns=_integer(raw.timeUnixNano),
-        observed_ns=_integer(raw.observedTimeUnixNano),
-        trace_id=_hex(raw.traceId, "traceId"),
-        span_id=_hex(raw.spanId, "spanId"),
-        severity=_integer(raw.severityNumber),
-        raw=raw,
-        convert=_CONVERT,
-    )
+def _fill(record: Record, raw: Any) -> None:
+    record.trace_id = _hex(raw.traceId, "traceId")
+    record.span_id = _hex(raw.spanId, "spanId")
+    if record.signal == "span":
+        status = raw.status
+        record.time_ns, record.start_ns = _integer(raw.endTimeUnixNano), _integer(raw.startTimeUnixNano)
+        record.parent_span_id = _hex(raw.parentSpanId, "parentSpanId")
+        record.kind = _integer(raw.kind)
+        record.status, record.status_message = (_integer(status.code), status.message or "") if status else (0, "")
+        record.trace_state = raw.traceState or ""
+        record.observed_ns = record.severity = 0
+    else:
+        record.time_ns, record.observed_ns = _integer(raw.timeUnixNano), _integer(raw.observedTimeUnixNano)
+        record.severity = _integer(raw.severityNumber)
+        record.start_ns = record.kind = record.status = 0
+        record.parent_span_id = record.status_message = record.trace_state = ""
 
 
 # Names of enum values are not valid OTLP/JSON, but hand-written senders use them, and their meaning is clear.
@@ -289,7 +175,7 @@ def _hex(value: str | None, field: str) -> str:
     raise Rejected(f"{field} of {len(value)} characters is not hex of 32 or 16 digits")
 
 
-def _attributes(pairs: list[_KeyValue] | None) -> dict[str, Any]:
+def _attributes(pairs: list[KeyValue] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     check_count(len(pairs or ()))
     for pair in pairs or ():
@@ -357,22 +243,46 @@ _VALUES: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
-def _events(raw: _Span) -> list[SpanEvent]:
-    return [
-        SpanEvent(event.name or "", _integer(event.timeUnixNano), _attributes(event.attributes))
-        for event in raw.events or ()
-    ]
+def _convert(mended: MutableSet[str]) -> Convert:
+    """How the records of one request are read; `mended` gets a word of what had to be mended in them."""
+
+    def pairs(raw: Span | Log) -> list[KeyValue] | None:
+        found = raw.attributes
+        return _typed(PAIRS, found, mended) if isinstance(found, msgspec.Raw) else found
+
+    def names(raw: Span | Log) -> list[str]:
+        found = raw.attributes
+        if isinstance(found, msgspec.Raw):
+            found = _typed(KEYS, found, mended)
+        return [one.key for one in found or ()]
+
+    def events(raw: Span) -> list[SpanEvent]:
+        return [
+            SpanEvent(event.name or "", _integer(event.timeUnixNano), _attributes(event.attributes))
+            for event in _typed(EVENTS, raw.events, mended) or ()
+        ]
+
+    return Convert(
+        _fill,
+        lambda raw: _attributes(pairs(raw)),
+        events,
+        lambda raw: value_of(raw.body),
+        names,
+        lambda raw: not (raw.parentSpanId and raw.parentSpanId.strip("0")),
+    )
 
 
-_CONVERT = Convert(
-    lambda raw: _attributes(raw.attributes),
-    _events,
-    lambda raw: value_of(raw.body),
-    lambda raw: [pair.key for pair in raw.attributes or ()],
-)
+def _typed(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, mended: MutableSet[str]) -> Any:
+    """What a part that stayed bytes holds; None if it was left out. Raises Rejected."""
+    try:
+        return decoder.decode(raw) if memoryview(raw).nbytes else None
+    except msgspec.DecodeError as first:
+        found, word = _mended(bytes(raw), decoder.type, str(first))
+        mended.add(word)
+        return found
 
 
-def _metrics_request(message: _Metrics, warning: str) -> Request:
+def _metrics_request(message: MetricsRequest, warning: str) -> Request:
     seen: list[Metrics] = []
     points = 0
     for group in message.resourceMetrics or ():

@@ -79,7 +79,6 @@ def parse(body: bytes, signal: str) -> tuple[Any, str]:
 
 def _scopes(message: Any, signal: str) -> Iterator[Scope]:
     traces = signal == "traces"
-    record_of = _span if traces else _log
     groups = message.resource_spans if traces else message.resource_logs
     check_records(count := len(groups))
     for group in groups:
@@ -90,41 +89,29 @@ def _scopes(message: Any, signal: str) -> Iterator[Scope]:
             raw = part.spans if traces else part.log_records
             check_records(count := count + len(raw))
             scope = part.scope
-            records = [record_of(item) for item in raw]
+            if traces:
+                records = [Record.later("span", item.name, item, _CONVERT) for item in raw]
+            else:
+                records = [Record.later("log", item.event_name, item, _CONVERT) for item in raw]
             yield Scope(resource, scope.name, scope.version, records, _attributes(scope.attributes))
 
 
-def _span(raw: Any) -> Record:
-    return Record(
-        "span",
-        raw.name,
-        time_ns=_small(raw.end_time_unix_nano),
-        start_ns=_small(raw.start_time_unix_nano),
-        trace_id=_id(raw.trace_id, "trace_id"),
-        span_id=_id(raw.span_id, "span_id"),
-        parent_span_id=_id(raw.parent_span_id, "parent_span_id"),
-        kind=raw.kind,
-        status=raw.status.code,
-        status_message=raw.status.message,
-        trace_state=raw.trace_state,
-        events=None if raw.events else [],
-        raw=raw,
-        convert=_CONVERT,
-    )
-
-
-def _log(raw: Any) -> Record:
-    return Record(
-        "log",
-        raw.event_name,
-        time_ns=_small(raw.time_unix_nano),
-        observed_ns=_small(raw.observed_time_unix_nano),
-        trace_id=_id(raw.trace_id, "trace_id"),
-        span_id=_id(raw.span_id, "span_id"),
-        severity=raw.severity_number,
-        raw=raw,
-        convert=_CONVERT,
-    )
+def _fill(record: Record, raw: Any) -> None:
+    record.trace_id = _id(raw.trace_id, "trace_id")
+    record.span_id = _id(raw.span_id, "span_id")
+    if record.signal == "span":
+        record.time_ns, record.start_ns = _small(raw.end_time_unix_nano), _small(raw.start_time_unix_nano)
+        record.parent_span_id = _id(raw.parent_span_id, "parent_span_id")
+        record.kind = raw.kind
+        status = raw.status
+        record.status, record.status_message = status.code, status.message
+        record.trace_state = raw.trace_state
+        record.observed_ns = record.severity = 0
+    else:
+        record.time_ns, record.observed_ns = _small(raw.time_unix_nano), _small(raw.observed_time_unix_nano)
+        record.severity = raw.severity_number
+        record.start_ns = record.kind = record.status = 0
+        record.parent_span_id = record.status_message = record.trace_state = ""
 
 
 def _small(value: int) -> int:
@@ -162,10 +149,12 @@ def _events(raw: Any) -> list[SpanEvent]:
 
 
 _CONVERT = Convert(
+    _fill,
     lambda raw: _attributes(raw.attributes),
     _events,
     lambda raw: value_of(raw.body),
     lambda raw: [pair.key for pair in raw.attributes],
+    lambda raw: not raw.parent_span_id.strip(b"\0"),
 )
 
 

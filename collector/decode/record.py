@@ -1,6 +1,6 @@
 """What a decoded request is made of, whatever its encoding: `Request` → `Scope` → `Record`.
 
-Attributes, bodies and span events are converted only when they are read: most spans of real agents are dropped by name.
+A record of OTLP is converted only when something of it is read: most spans of real agents are dropped by name.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Record:
         trace_state: str = "",
         severity: int = 0,
         events: list[SpanEvent] | None = None,
-        raw: Any = None,
-        convert: Convert | None = None,
     ) -> None:
         self.signal = signal
         self.name = name
+        self.attributes = {} if attributes is None else attributes
+        self.body = body
         self.time_ns = time_ns
         self.start_ns = start_ns
         self.observed_ns = observed_ns
@@ -97,30 +97,46 @@ class Record:
         self.status_message = status_message
         self.trace_state = trace_state
         self.severity = severity
-        self._raw = raw
-        self._convert = convert
-        if convert is None:
-            self.attributes = {} if attributes is None else attributes
-            self.body = body
-        if convert is None or events is not None:
-            self.events = events or []
+        self.events = events or []
+        self._convert: Convert | None = None
+        self._raw: Any = None
+
+    @classmethod
+    def later(cls, signal: str, name: str, raw: Any, convert: Convert) -> Record:
+        """A record of which only the name is read yet."""
+        record = cls.__new__(cls)
+        record.signal = signal
+        record.name = name
+        record._raw = raw
+        record._convert = convert
+        return record
 
     def names(self) -> Iterable[str]:
         """The names of the attributes that it came with, which need not be converted for this."""
         return self.attributes if self._convert is None else self._convert.names(self._raw)
 
+    @property
+    def is_root(self) -> bool:
+        """Whether this is a span below no other, for which its ids need not be converted."""
+        if self.signal != "span":
+            return False
+        return not self.parent_span_id if self._convert is None else self._convert.is_root(self._raw)
+
     def __getattr__(self, name: str) -> Any:
-        """Converts attributes, body and events on first access, which is when their slot is empty."""
+        """Converts attributes, body and events on first access, which is when their slot is empty; all else at once."""
         raw, convert = self._raw, self._convert
         value: Any
-        if convert is None or name not in ("attributes", "body", "events"):
+        if convert is None:
             raise AttributeError(name)
         if name == "attributes":
             value = convert.attributes(raw)
         elif name == "events":
             value = convert.events(raw) if self.signal == "span" else []
-        else:
+        elif name == "body":
             value = convert.body(raw) if self.signal == "log" else None
+        else:
+            convert.fill(self, raw)
+            return object.__getattribute__(self, name)
         setattr(self, name, value)
         return value
 
@@ -138,12 +154,16 @@ class Scope:
 
 @dataclass(slots=True, frozen=True)
 class Convert:
-    """How attributes, events, body, and the names of attributes are read from the raw records of one encoding."""
+    """How the raw records of one encoding are read: `fill` sets a record's times, ids and states, `names` are those of
+    its attributes.
+    """
 
+    fill: Callable[[Record, Any], None]
     attributes: Callable[[Any], dict[str, Any]]
     events: Callable[[Any], list[SpanEvent]]
     body: Callable[[Any], Any]
     names: Callable[[Any], Iterable[str]]
+    is_root: Callable[[Any], bool]
 
 
 Metrics = tuple[Any, str, list[str]]  # `service.name`, scope name, metric names
@@ -161,7 +181,7 @@ class Request:
 
     `records` counts log records, spans or data points; `warning` says what had to be mended, for `partialSuccess`;
     `metrics` tells who sent a metrics request, whose points are never events; `rejected` of the records were unreadable
-    and are in no scope.
+    and are in no scope. `mended` is added to while records are read.
     """
 
     signal: str
@@ -170,3 +190,4 @@ class Request:
     warning: str = ""
     metrics: list[Metrics] | None = None
     rejected: int = 0
+    mended: set[str] = field(default_factory=set)

@@ -160,7 +160,7 @@ def look(scope: Scope, telling: Sequence[Record], counter: tuple[str, ...], into
 
 
 def _look_at_records(scope: Scope, telling: Sequence[Record], signs: Signs, into: Sampled) -> None:
-    roots = [record for record in scope.records if not record.parent_span_id and record.signal == "span"]
+    roots = [record for record in scope.records if record.is_root]
     whole = {id(record): record for record in (*roots[:1], *telling)}
     for record in whole.values():
         into.add(*signs.read(record.attributes, record.trace_state))
