@@ -148,3 +148,17 @@ create table if not exists corrected (
   event_id    ubigint not null,
   received_ns bigint not null
 );
+
+-- Only with MISSTEP_CLUSTER: rows that the cluster lacks or has otherwise, by their places there. Noted in the transaction that changes them, so
+-- that a kill loses nothing. What is no longer at its place is gone there, too; so what retention removes here must not be noted.
+create table if not exists unpublished (
+  about       varchar not null,   -- events, kept_streaks, kept_chains, redirects
+  project     varchar,
+  service     varchar,
+  session     varchar,
+  time_ns     bigint not null,    -- of a streak, when it started
+  event_id    ubigint not null,   -- of a streak, its first event's; of a redirect, the old one
+  scope       varchar,            -- of a streak, as the next
+  kind        varchar,
+  turn        bigint              -- in which it is being published; null: in none yet
+);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collector.correlate.changes import Changes
@@ -62,3 +62,33 @@ class Upkeep(Protocol):
 
     def turn(self) -> None:
         """Does what is due."""
+
+
+class Turn(NamedTuple):
+    """What is published together: of each table the rows, with tombstones, as an Arrow IPC stream."""
+
+    number: int  # the version of its rows
+    blocks: Mapping[str, bytes]
+
+
+class Unpublished(Protocol):
+    """The part of the store that publishing to a cluster needs (engine/duckdb/outbox.py)."""
+
+    @property
+    def collector(self) -> str:
+        """The name of this store among those that publish."""
+
+    def open(self, place: str) -> None:
+        """Begins with a cluster, of which `place` is a name."""
+
+    def take(self, most: int) -> Turn | None:
+        """The next turn; None if the cluster lacks nothing."""
+
+    def done(self, turn: Turn) -> None:
+        """The turn is published."""
+
+    def pending(self) -> int:
+        """How many places wait."""
+
+    def senders(self, since_ns: int) -> bytes:
+        """The small tables about senders as Arrow."""

@@ -8,7 +8,7 @@ why). `count_hours` recounts whole hours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -38,6 +38,10 @@ FACTS = {  # column of `hourly`: which events it counts
     "with_params": "params_hash is not null",
     "with_sequence": "sequence is not null",
     "with_declared": "outcome = 'error' and retryable_declared is not null",
+}
+
+PROJECT = {  # how a row of these says whose it is
+    table: "project" if "project" in TABLES[table] else "null::varchar" for table in ("kept_streaks", "kept_chains")
 }
 
 NEWEST_OF_ALL = """
@@ -98,6 +102,8 @@ def _statements(name: str) -> list[str]:
         facts=_counts(FACTS),
         chains=_counts(CHAINS),
         most=MOST_HOURS,
+        of_streaks=PROJECT["kept_streaks"],
+        of_chains=PROJECT["kept_chains"],
     ).split(";\n")
 
 
@@ -114,9 +120,11 @@ class Slice(NamedTuple):
     sessions: int
 
 
-def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) -> None:
+def model_calls(
+    cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, after: Sequence[str] = ()
+) -> None:
     """Gives the calls of up to `most` changed sessions, or those of `part`, the models that asked for them, in one
-    transaction. Nobody else may change events meanwhile.
+    transaction, with the statements `after`. Nobody else may change events meanwhile.
     """
     first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
     given: dict[str, Any] = {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
@@ -126,13 +134,14 @@ def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None
         sessions, since = cursor.execute("select count(*), min(from_ns) from unmodelled").fetchone() or (0, None)
         if sessions:
             given |= {"since_ns": since or 0, "until_ns": until, "window": ASKED_NS, "hour": HOUR}
-            for statement in find:
+            for statement in (*find, *after):
                 _run(cursor, statement, given)
 
 
-def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) -> int:
-    """Updates up to `most` changed sessions, or those of `part`, whose calls have their models, in one transaction;
-    returns how many. Leaves temporary tables on the cursor, which must be the caller's own.
+def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, *, noting: bool = False) -> int:
+    """Updates up to `most` changed sessions, or those of `part`, whose calls have their models, in one transaction,
+    `noting` what the cluster lacks then; returns how many. Leaves temporary tables on the cursor, which must be the
+    caller's own.
     """
     given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR}
     first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
@@ -149,7 +158,10 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) ->
                 "select (select min(begin_ns) from bounds), (select min(time_ns) from services)"
             ).fetchone() or (None, None)
             given |= {"low_ns": low or 0, "high_ns": until, "newest_ns": newest}
-            for statement in _statements("keep"):
+            keep = _statements("keep")
+            if noting:
+                keep = [*_statements("note_before"), *keep, *_statements("note_after")]
+            for statement in keep:
                 _run(cursor, statement, given)
             if _newest_gone(cursor):
                 cursor.execute(NEWEST_OF_ALL)

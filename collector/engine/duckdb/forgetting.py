@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collector.engine.duckdb.notes import note_all
 from collector.engine.duckdb.retention import forget_events
 from collector.engine.duckdb.store import Store, owe
 
@@ -24,6 +25,10 @@ def forget_transcripts(store: Store) -> int:
     with store.transaction() as cursor:
         owe(cursor)
         counts = store.counted.without(cursor, IMPORTED)
+        if store.publishing:
+            note_all(cursor, "events", where="provenance in ('transcript', 'both')")
+            note_all(cursor, "kept_chains", where=f"event_id in (select event_id from {IMPORTED})")
+            note_all(cursor, "kept_streaks", where=f"last_event_id in (select event_id from {IMPORTED})")
         forget_events(cursor, IMPORTED)
         for table, event_id in OF_EVENTS:
             cursor.execute(f"delete from {table} where {event_id} in (select event_id from {IMPORTED})")

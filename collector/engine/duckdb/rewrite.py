@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from collector.columns import Row
 from collector.correlate.changes import earliest, noted
 from collector.engine.duckdb.derive import KEPT
+from collector.engine.duckdb.notes import note_all, note_events
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.store import Store, owe
 from collector.engine.duckdb.write import insert
@@ -40,11 +41,12 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Row], a
     """
     with store.transaction() as cursor:
         owe(cursor)
-        cursor.execute(
-            f"delete from {table} where event_id in (select unnest($ids::ubigint[]))"
-            " and received_ns > $after and received_ns <= $until",
-            {"ids": list(ids), "after": after_ns, "until": until_ns},
-        )
+        here = "event_id in (select unnest($ids::ubigint[])) and received_ns > $after and received_ns <= $until"
+        given = {"ids": list(ids), "after": after_ns, "until": until_ns}
+        if store.publishing and table == "events":
+            note_all(cursor, table, where=here, given=given)
+            note_events(cursor, map(as_report, rows))
+        cursor.execute(f"delete from {table} where {here}", given)
         insert(cursor, table, rows)
         if table == "events":
             insert(cursor, "changed", earliest(noted(map(as_report, rows))))

@@ -26,6 +26,7 @@ from collector.engine.duckdb.counted import Counted
 from collector.engine.duckdb.derive import Slice, compute, count_hours, forget, model_calls, slices
 from collector.engine.duckdb.export import NotExported, ends_of_days, export
 from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.notes import MODELLED, note_all, note_changes
 from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
 from collector.engine.duckdb.read import Reader, bound
 from collector.engine.duckdb.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -62,6 +63,7 @@ class Store(Reader):
         self._interrupted = False
         self._added = 0  # events since the file was opened
         self._unlogged = False  # the log went, and what was in it may not be in the file
+        self.publishing = False  # what changes is noted for a cluster
         self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
         self.counted = Counted()  # changed by who has the lock of writing
@@ -169,6 +171,8 @@ class Store(Reader):
         with self.transaction() as cursor:
             put(cursor, changes)
             counts = self.counted.corrected(cursor, changes)
+            if self.publishing:
+                note_changes(cursor, changes)
         self.counted.take(counts)
         self._added += len(changes.events)
         self._unlogged = self._unlogged or self._connection.log_is_gone()
@@ -278,8 +282,8 @@ class Store(Reader):
         """
         with self._keeping, self._cursor(KEEP_UP_S) as cursor:
             with self._writing:
-                model_calls(cursor, most, part)
-            done = compute(cursor, most, part)
+                model_calls(cursor, most, part, after=[MODELLED] if self.publishing else ())
+            done = compute(cursor, most, part, noting=self.publishing)
         if done:
             self._changed()
         return done
@@ -323,6 +327,8 @@ class Store(Reader):
 
     def _forget(self) -> None:
         with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):
+            if self.publishing:
+                note_all(cursor, "kept_streaks", "kept_chains")
             forget(cursor)
         self._changed()
 

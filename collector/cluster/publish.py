@@ -1,0 +1,185 @@
+"""Publishes what changed in the local store to the cluster, in turns, in a thread of its own.
+
+Nobody who sends waits for it. A turn is sent until the cluster has it: a block that arrived although its answer was
+lost is known by its token, and a turn cut by a kill is taken again with newer versions of the same rows. While the
+cluster is away the notes wait in the store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import nanoarrow as na
+import structlog
+from nanoarrow.ipc import InputStream
+
+from collector import telemetry
+from collector.cluster.client import Cluster, ClusterError
+from collector.engine import Turn, Unpublished
+from collector.errors import CalledOff, Unavailable
+from collector.loop import DERIVING, Loop
+from collector.seldom import Seldom
+
+EVERY_S = 0.5  # after a turn, for the next to be worth its statements
+MOST = 5_000  # places in a turn: about 6 MB
+AWAY_S = 2.0  # between attempts while the cluster is away
+WRONG_S = 15.0  # the same where it refuses the statements, as without its tables
+HEARTBEAT_S = 10.0
+SENDERS_S = 10.0
+OVERLAP_NS = 120 * 10**9  # senders are noted once a minute
+ARROW = {"input_format_arrow_allow_missing_columns": "1", "input_format_null_as_default": "1"}
+MANY_DAYS = {"max_partitions_per_insert_block": "0"}  # an import has events of months
+
+log = structlog.get_logger()
+
+
+class Publisher:
+    """`start` it, `noted` after each commit; `settle` waits until what was committed is published."""
+
+    def __init__(self, outbox: Unpublished, cluster: Cluster) -> None:
+        self._outbox = outbox
+        self._cluster = cluster
+        self._opened = False
+        self._turn: Turn | None = None  # taken, and not known to be published
+        self._noted, self._done = 1, 0
+        self._since = time.time_ns()  # everything answered before is published
+        self._beat = self._told = 0.0
+        self._senders_ns = 0
+        self.pending = 0
+        self.problem = ""  # why nothing can be published now
+        self._asked = False
+        self._seldom = Seldom()
+        self._loop = Loop("publisher", self._work, failed=self._failed, niceness=DERIVING, pause_s=lambda: AWAY_S)
+        self._wake = self._loop.wake
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._loop.start()
+
+    def close(self) -> None:
+        """Ends after the turn in progress; what is left is published after the next start."""
+        self._loop.close()
+        self._cluster.close()
+
+    def noted(self) -> None:
+        """To be called when events were committed or changed, or streaks computed."""
+        with self._wake:
+            self._noted += 1
+            self._wake.notify_all()
+
+    def settle(self, timeout_s: float) -> bool:
+        """Waits until everything noted before this call is published; whether it is. Not while the cluster is away."""
+        with self._wake:
+            wanted = self._noted
+            self._asked = True
+            self._wake.notify_all()
+            self._wake.wait_for(lambda: self._done >= wanted or bool(self.problem) or self._loop.closing, timeout_s)
+            return self._done >= wanted
+
+    def state(self) -> dict[str, Any]:
+        """For Health: where to, what waits since when, and why."""
+        behind = (time.time_ns() - self._since) / 1e9 if self.pending or self.problem else 0.0
+        return {
+            "to": self._cluster.place.address,
+            "database": self._cluster.database,
+            "collector": self._outbox.collector,
+            "waiting_rows": self.pending,
+            "behind_seconds": round(behind, 1),
+            "problem": self.problem,
+        }
+
+    def _work(self) -> bool:
+        with self._wake:
+            self._wake.wait_for(lambda: self._asked or self._loop.closing, EVERY_S)
+            self._wake.wait_for(lambda: self._done < self._noted or self._loop.closing, HEARTBEAT_S)
+            if self._loop.closing:
+                return False
+            noted, self._asked = self._noted, False
+        began = time.time_ns()
+        try:
+            self._publish()
+        except (Unavailable, ClusterError, CalledOff) as error:
+            self._away(error)
+            return True
+        if self.problem:
+            log.info("publishing to the cluster goes on")
+        with self._wake:
+            self.problem, self._done, self._since = "", noted, began
+            self._wake.notify_all()
+        self._heartbeat()
+        return True
+
+    def _publish(self) -> None:
+        """All turns that are due."""
+        if not self._opened:
+            self._outbox.open(f"{self._cluster.place.address}/{self._cluster.database}")
+            self._opened = True
+        while not self._loop.closing:
+            self._turn = self._turn or self._outbox.take(MOST)
+            if self._turn is None:
+                break
+            send(self._cluster, self._outbox.collector, self._turn)
+            self._outbox.done(self._turn)
+            self._turn = None
+        self.pending = self._outbox.pending()
+        if (now := time.monotonic()) - self._told >= SENDERS_S:
+            self._tell_senders()
+            self._told = now
+
+    def _tell_senders(self) -> None:
+        began = time.time_ns()
+        if block := self._outbox.senders(self._senders_ns):
+            insert_arrow(self._cluster, "senders_rows", block, f"{self._outbox.collector}/senders/{began}")
+        self._senders_ns = began - OVERLAP_NS
+
+    def _heartbeat(self) -> None:
+        """Says how far this collector has come, for the answers of others."""
+        if (now := time.monotonic()) - self._beat < HEARTBEAT_S and not self.pending:
+            return
+        self._beat = now
+        at = time.time_ns()
+        row = {"collector": self._outbox.collector, "at_ns": at, "published_ns": self._since, "pending": self.pending}
+        try:
+            self._cluster.insert("collectors_rows", [row | {"version": at, "gone": 0}], f"{row['collector']}/{at}")
+        except (Unavailable, ClusterError) as error:
+            self._away(error)
+
+    def _away(self, error: Exception) -> None:
+        telemetry.FAILED.labels("publisher").inc()
+        with self._wake:
+            self.problem = str(error)[:300] or type(error).__name__
+            self._wake.notify_all()
+        try:
+            self.pending = self._outbox.pending()
+        except Unavailable:
+            pass
+        if self._seldom.due(self.problem):
+            log.error("nothing can be published to the cluster: what changes waits in the store", error=self.problem)
+        with self._wake:
+            pause = WRONG_S if isinstance(error, ClusterError) else AWAY_S
+            self._wake.wait_for(lambda: self._loop.closing, pause)
+
+    def _failed(self, error: Exception) -> None:
+        telemetry.FAILED.labels("publisher").inc()
+        log.error("publishing failed", kind=type(error).__name__, error=str(error)[:300])
+
+
+def send(cluster: Cluster, collector: str, turn: Turn) -> None:
+    """Inserts a turn; again and again is as good as once. Raises Unavailable or ClusterError."""
+    for table, block in turn.blocks.items():
+        insert_arrow(cluster, f"{table}_rows", block, f"{collector}/{turn.number}/{table}")
+
+
+def insert_arrow(cluster: Cluster, table: str, block: bytes, token: str) -> None:
+    """Adds the rows of an Arrow IPC stream as one block."""
+    names = ", ".join(f"`{name}`" for name in _names(block))
+    settings: Mapping[str, str] = {"insert_deduplication_token": token, **ARROW, **MANY_DAYS}
+    cluster.run(f"insert into {table} ({names}) format ArrowStream", data=block, settings=settings)
+
+
+def _names(block: bytes) -> list[str]:
+    """The columns of an Arrow IPC stream."""
+    with InputStream.from_readable(block) as stream, na.c_array_stream(stream) as told:
+        return [child.name for child in told.get_schema().children]
