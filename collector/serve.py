@@ -49,6 +49,7 @@ from collector.engine.duckdb.count_loop import Counting
 from collector.engine.duckdb.derive_loop import Keeper
 from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.open import SETTINGS
+from collector.engine.duckdb.outbox import Outbox, forget_cluster
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
 from collector.journal.journal import Journal, records_in
@@ -71,6 +72,7 @@ from collector.token_store import audit_log, token_file
 from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
+    from collector.cluster.publish import Publisher
     from collector.forward.forward import Forwarder
     from collector.forward.langfuse import Langfuse
 
@@ -148,6 +150,7 @@ class Parts(NamedTuple):
     writer: Writer
     intake: Intake
     langfuse: Langfuse | None
+    publisher: Publisher | None
 
 
 async def _stored(
@@ -165,10 +168,17 @@ async def _stored(
     store = await asyncio.to_thread(store_of, settings)
     at_the_end(store.close)
     add_dimensions(store.dimensions)
-    keeper = Keeper(store)
+    publisher = await asyncio.to_thread(publisher_of, settings, store)
+    keeper = Keeper(store, publisher.noted if publisher else nothing)
+
+    def noted() -> None:
+        keeper.noted()
+        if publisher:
+            publisher.noted()
+
     journal = Journal(store.path, store.check_file)
-    upkeep = Upkeep(store, retention_of(settings), noted=keeper.noted)
-    writer = Writer(store, journal, upkeep, keeper.noted)
+    upkeep = Upkeep(store, retention_of(settings), noted=noted)
+    writer = Writer(store, journal, upkeep, noted)
     taker = Taker(journal, writer)
     left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
     accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
@@ -184,6 +194,9 @@ async def _stored(
         started.push_async_callback(forward.close, FORWARD_DRAIN_S)
         started.push_async_callback(intake.followed, FORWARD_DRAIN_S)
     started.callback(journal.close)
+    if publisher:
+        publisher.start()
+        at_the_end(publisher.close)
     writer.start()
     at_the_end(writer.close)
     keeper.start()
@@ -197,7 +210,7 @@ async def _stored(
     taker.start()
     at_the_end(taker.close)
     at_the_end(intake.close)
-    return Parts(store, journal, keeper, writer, intake, langfuse_of(settings, store))
+    return Parts(store, journal, keeper, writer, intake, langfuse_of(settings, store), publisher)
 
 
 async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio.Server) -> None:
@@ -222,9 +235,27 @@ def langfuse_of(settings: Settings, store: Store) -> Langfuse | None:
     return Langfuse(store, settings.langfuse_url, *keys, int(settings.metrics_settle * 1e9))
 
 
+def publisher_of(settings: Settings, store: Store) -> Publisher | None:
+    """What publishes the store to the cluster that the settings name; without one, nothing is noted for it."""
+    if not settings.cluster:
+        if store.publishing:
+            forget_cluster(store)
+        return None
+    from collector.cluster.client import Cluster
+    from collector.cluster.publish import Publisher  # httpx, which others need not load
+
+    store.publishing = True
+    return Publisher(Outbox(store), Cluster(settings.cluster))
+
+
+def nothing() -> None:
+    """Nobody is to be told."""
+
+
 def retention_of(settings: Settings) -> Retention:
     """What is kept for how long, and where it is written before it goes."""
-    return Retention(int(settings.retention * 1e9), settings.retention_size, settings.retention_export)
+    age_s = settings.local_retention if settings.cluster else settings.retention
+    return Retention(int(age_s * 1e9), settings.retention_size, settings.retention_export)
 
 
 def _application(

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from collector.times import SECOND, length_ns
 from collector.trace_links import NAMED, PLACES
@@ -18,6 +19,8 @@ _BYTES = {
 }  # fmt: skip
 PERSONAL_KINDS = ("home", "email", "account-id")
 MOST_DIMENSIONS = 8
+CLUSTER_PORTS = {"false": 8123, "true": 8443}
+CLUSTER_SCHEMES = {"false": "http", "true": "https"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +206,37 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError("write a number, 0 or more")
     return int(text)
+
+
+class Place(NamedTuple):
+    """Where a cluster is, from `clickhouse://user:password@host:8123/database[?secure=true]`."""
+
+    address: str
+    user: str
+    password: str
+    database: str
+
+
+def place_of(url: str) -> Place:
+    """The parts of a cluster's URL. Raises ValueError, without the password, saying what to write."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    options = parse_qs(parts.query, keep_blank_values=True)
+    secure = options.pop("secure", ["false"])[-1]
+    database = parts.path.strip("/")
+    well = parts.scheme == "clickhouse" and parts.hostname and re.fullmatch(r"\w+", database) and not options
+    if not well or secure not in CLUSTER_PORTS:
+        raise ValueError("write clickhouse://user:password@host:8123/database, with ?secure=true for TLS")
+    scheme, host = (CLUSTER_SCHEMES[secure]), parts.hostname or ""
+    shown = f"[{host}]" if ":" in host else host
+    address = f"{scheme}://{shown}:{port or CLUSTER_PORTS[secure]}"
+    return Place(address, unquote(parts.username or "default"), unquote(parts.password or ""), database)
+
+
+def cluster(text: str) -> str:
+    """A cluster's URL, as it is."""
+    place_of(text)
+    return text

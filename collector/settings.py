@@ -19,6 +19,7 @@ from collector.setting_values import (
     Address,
     address,
     boolean,
+    cluster,
     copies_to,
     count,
     dimensions,
@@ -67,6 +68,8 @@ class Settings:
     retention_export: Path | None = _setting(
         None, new_folder, "folder for days, as Parquet files, before they are removed"
     )
+    cluster: str = _setting("", cluster, "a ClickHouse database that gets what is stored, and answers for all")
+    local_retention: float = _setting(2 * 86_400.0, duration, "with a cluster, how long events are kept here, too")
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "up to eight attributes of your own to filter and break down by"
     )
@@ -144,8 +147,8 @@ class Settings:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this setting must not be shown; the address in `forward` may contain a password."""
-    return name == "forward" or any(word in name for word in ("token", "key", "headers"))
+    """Whether the value of this setting must not be shown; the addresses of others may contain a password."""
+    return name in ("forward", "cluster") or any(word in name for word in ("token", "key", "headers"))
 
 
 def without_user(text: str) -> str:
@@ -272,6 +275,7 @@ def _disagreements(settings: Settings, guarded: Callable[[Settings], Container[s
     yield from _addresses_used_twice(settings)
     yield from _copies_to_itself(settings)
     yield from _without_keys(settings)
+    yield from _beside_a_cluster(settings)
     yield from _open_to_others(settings, guarded)
 
 
@@ -292,6 +296,21 @@ def _limits_too_small(settings: Settings) -> Disagreements:
         yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
     if 0 < settings.retention_size < 1_000_000:
         yield ("retention_size",), "write 1MB or more, such as 20GB, or 0 for no limit; what does not fit is deleted"
+
+
+def _beside_a_cluster(settings: Settings) -> Disagreements:
+    if settings.cluster and settings.retention_export:
+        yield (
+            ("retention_export", "cluster"),
+            "a cluster keeps the old days, and exports them by its own means: unset one",
+        )
+    if settings.cluster and not settings.hash_key:
+        yield (
+            ("cluster",),
+            "set MISSTEP_HASH_KEY, to one secret for every collector: with keys of their own, equal arguments differ",
+        )
+    if settings.cluster and not 3600 <= settings.local_retention <= settings.retention:
+        yield ("local_retention", "cluster"), "write 1h or more, such as 2d, and no more than MISSTEP_RETENTION"
 
 
 def _addresses_used_twice(settings: Settings) -> Disagreements:

@@ -7,9 +7,10 @@ from itertools import product
 
 import pytest
 
-from collector.cluster.client import Cluster, ClusterError, place_of
+from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.tables import VERSIONED, Layout, faults, make, statements
 from collector.errors import Unavailable
+from collector.setting_values import place_of
 from tests.clickhouse import Front
 from tests.conftest import free_port
 

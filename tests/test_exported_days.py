@@ -80,7 +80,7 @@ def test_without_a_folder_nothing_is_written(filled: Store, tmp_path: Path) -> N
 def test_a_kill_between_file_and_commit_doubles_nothing(
     filled: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(cursor: object, now_ns: int, before_ns: int) -> int:
+    def killed(cursor: object, now_ns: int, before_ns: int, **_: object) -> int:
         if before_ns:
             raise KeyboardInterrupt
         return 0

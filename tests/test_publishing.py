@@ -1,10 +1,13 @@
-"""What a cluster has is what the stores that publish to it have, however often they, it or the way between them fails."""
+"""What a cluster has is what the stores that publish to it have, however often they, it or the way between fails."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
+import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,8 +20,10 @@ from collector.engine import Turn
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.outbox import Outbox
 from collector.engine.duckdb.store import Store
+from collector.errors import Unavailable
 from tests.clickhouse import Front
-from tests.reports import NOW, made, pieces
+from tests.conftest import RunningCollector, wait_until
+from tests.reports import made, pieces
 from tests.search import EXAMPLES
 
 KINDS = ("log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "request")
@@ -136,3 +141,83 @@ def test_random_traffic_is_published_as_it_is_stored(cluster: Cluster) -> None:
         same(store, cluster)
         store.close()
     assert died > 5
+
+
+def calls_of(number: int, most: int = 5) -> list[dict[str, Any]]:
+    """A session whose calls fail, and are repeated until they work."""
+    start = datetime.now(UTC) - timedelta(minutes=20)
+    return [
+        {
+            "service": f"agent-{number % 3}", "session": f"s{number}", "tool": "edit", "target": f"f{call // 3}",
+            "call_id": f"{number}.{call}", "time": (start + timedelta(seconds=number + 2 * call)).isoformat(),
+            **({"outcome": "ok"} if call % 3 == 2 else {"outcome": "error", "message": "file not found: x"}),
+        }
+        for call in range(most)
+    ]  # fmt: skip
+
+
+def whole(cluster: Cluster, sessions: int, most: int = 5) -> bool:
+    """Whether the cluster has each call of so many sessions once, with their chains and streaks, and nothing else."""
+    [events] = cluster.rows("select count() as n, uniqExact(event_id) as ids, uniqExact(session) as s from events")
+    [chains] = cluster.rows("select count() as n, countIf(repaired) as repaired from kept_chains")
+    [streaks] = cluster.rows("select count() as n, sum(length) as mistakes from kept_streaks where scope = 'session'")
+    errors = sum(call["outcome"] == "error" for call in calls_of(0, most))
+    calls = sessions * most
+    return (
+        events == {"n": calls, "ids": calls, "s": sessions}
+        and chains == {"n": sessions * errors, "repaired": sessions * (2 * (most // 3))}
+        and (streaks["mistakes"] == sessions * errors)
+    )
+
+
+def killed(front: Front, start_collector: Callable[..., RunningCollector], kills: int, chance: random.Random) -> None:
+    """Sends sessions to two collectors that are killed, as the cluster is, and counts at the end."""
+    url = front.database()
+    cluster = Cluster(url)
+    make(cluster, Layout(), 30 * 86_400)
+    collectors = [start_collector(CLUSTER=url, HASH_KEY="k" * 32) for _ in range(2)]
+    sessions = 0
+    for kill in range(kills):
+        for _ in range(chance.randrange(1, 6)):
+            body = json.dumps(calls_of(sessions))
+            assert chance.choice(collectors).post("/v1/events", body).is_success
+            if chance.random() < 0.3:  # its answer was lost, and the balancer chose again
+                assert chance.choice(collectors).post("/v1/events", body).is_success
+            sessions += 1
+        time.sleep(chance.random())
+        anybody: list[RunningCollector | Front] = [*collectors, front]
+        victim = chance.choice(anybody) if kill % 3 else front
+        victim.kill()
+        if isinstance(victim, RunningCollector):
+            victim.start()
+        else:
+            assert collectors[0].post("/v1/events", json.dumps(calls_of(sessions))).elapsed < timedelta(seconds=1)
+            sessions += 1
+            front.start()
+
+    def published() -> bool:
+        with contextlib.suppress(Unavailable):
+            return whole(cluster, sessions)
+        return False
+
+    def found() -> str:
+        rows = [cluster.rows(f"select count() as n from {table}") for table in VERSIONED]
+        return f"{sessions} sessions: {rows}\n{[each.logged()[-3000:] for each in collectors]}"
+
+    wait_until(published, 40, found)
+    for each in collectors:
+        health = each.get("/api/v1/health")
+        assert (health["unaccounted"], health["cluster"]["waiting_rows"], health["cluster"]["problem"]) == (0, 0, "")
+    cluster.close()
+
+
+def test_kills_of_collectors_and_of_the_cluster_lose_and_double_nothing(
+    clickhouse: Front, start_collector: Callable[..., RunningCollector]
+) -> None:
+    killed(clickhouse, start_collector, 3, random.Random(1))
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3_000)
+def test_a_hundred_kills(clickhouse: Front, start_collector: Callable[..., RunningCollector]) -> None:
+    killed(clickhouse, start_collector, 100, random.Random(2))

@@ -109,6 +109,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
         "forward": _forward(request.app.state.forward),
         "langfuse": _langfuse(request.app.state.langfuse),
+        "cluster": request.app.state.publisher and request.app.state.publisher.state(),
         "store": _store(store.path),
         "not_exported": store.not_exported,
         "tokens": _tokens(request),

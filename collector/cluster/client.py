@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Any
 
 import httpx
 import msgspec
 import stamina
 
 from collector.errors import QueryTimeout, QueryTooLarge, Unavailable
+from collector.setting_values import place_of
 
 CONNECT_S = 3.0
 ANSWER_S = 30.0
 TRIES = 3  # of a statement that found nobody, or was cut off: all of ours may be sent again
-PORTS = {False: 8123, True: 8443}
 ROWS = {"default_format": "JSONCompact", "output_format_json_quote_64bit_integers": "0"}
 ARROW = {
     "default_format": "ArrowStream",
@@ -44,34 +43,6 @@ class ClusterError(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
-
-
-class Place(NamedTuple):
-    """Where a cluster is, from `clickhouse://user:password@host:8123/database[?secure=true]`."""
-
-    address: str
-    user: str
-    password: str
-    database: str
-
-
-def place_of(url: str) -> Place:
-    """The parts of a cluster's URL. Raises ValueError, without the password, saying what to write."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit(""), None
-    options = parse_qs(parts.query, keep_blank_values=True)
-    secure = options.pop("secure", ["false"])[-1]
-    database = parts.path.strip("/")
-    well = parts.scheme == "clickhouse" and parts.hostname and re.fullmatch(r"\w+", database) and not options
-    if not well or secure not in ("true", "false"):
-        raise ValueError("write clickhouse://user:password@host:8123/database, with ?secure=true for TLS")
-    scheme, host = ("https" if secure == "true" else "http"), parts.hostname or ""
-    shown = f"[{host}]" if ":" in host else host
-    address = f"{scheme}://{shown}:{port or PORTS[secure == 'true']}"
-    return Place(address, unquote(parts.username or "default"), unquote(parts.password or ""), database)
 
 
 class Cluster:

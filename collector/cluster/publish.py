@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import nanoarrow as na
@@ -27,6 +28,7 @@ MOST = 5_000  # places in a turn: about 6 MB
 AWAY_S = 2.0  # between attempts while the cluster is away
 WRONG_S = 15.0  # the same where it refuses the statements, as without its tables
 HEARTBEAT_S = 10.0
+CLOSE_S = 3.0
 SENDERS_S = 10.0
 OVERLAP_NS = 120 * 10**9  # senders are noted once a minute
 ARROW = {"input_format_arrow_allow_missing_columns": "1", "input_format_null_as_default": "1"}
@@ -45,7 +47,7 @@ class Publisher:
         self._turn: Turn | None = None  # taken, and not known to be published
         self._noted, self._done = 1, 0
         self._since = time.time_ns()  # everything answered before is published
-        self._beat = self._told = 0.0
+        self._beaten = self._told = 0.0
         self._senders_ns = 0
         self.pending = 0
         self.problem = ""  # why nothing can be published now
@@ -59,7 +61,8 @@ class Publisher:
         self._loop.start()
 
     def close(self) -> None:
-        """Ends after the turn in progress; what is left is published after the next start."""
+        """Publishes what it can in a moment; what is left is published after the next start."""
+        self.settle(CLOSE_S)
         self._loop.close()
         self._cluster.close()
 
@@ -108,7 +111,6 @@ class Publisher:
         with self._wake:
             self.problem, self._done, self._since = "", noted, began
             self._wake.notify_all()
-        self._heartbeat()
         return True
 
     def _publish(self) -> None:
@@ -120,11 +122,16 @@ class Publisher:
             self._turn = self._turn or self._outbox.take(MOST)
             if self._turn is None:
                 break
+            if not self.pending:
+                self._beat(self._outbox.pending())
             send(self._cluster, self._outbox.collector, self._turn)
             self._outbox.done(self._turn)
             self._turn = None
-        self.pending = self._outbox.pending()
-        if (now := time.monotonic()) - self._told >= SENDERS_S:
+        pending, now = self._outbox.pending(), time.monotonic()
+        if (self.pending and not pending) or now - self._beaten >= HEARTBEAT_S:
+            self._beat(pending)
+        self.pending = pending
+        if now - self._told >= SENDERS_S:
             self._tell_senders()
             self._told = now
 
@@ -134,27 +141,21 @@ class Publisher:
             insert_arrow(self._cluster, "senders_rows", block, f"{self._outbox.collector}/senders/{began}")
         self._senders_ns = began - OVERLAP_NS
 
-    def _heartbeat(self) -> None:
+    def _beat(self, pending: int) -> None:
         """Says how far this collector has come, for the answers of others."""
-        if (now := time.monotonic()) - self._beat < HEARTBEAT_S and not self.pending:
-            return
-        self._beat = now
-        at = time.time_ns()
-        row = {"collector": self._outbox.collector, "at_ns": at, "published_ns": self._since, "pending": self.pending}
-        try:
-            self._cluster.insert("collectors_rows", [row | {"version": at, "gone": 0}], f"{row['collector']}/{at}")
-        except (Unavailable, ClusterError) as error:
-            self._away(error)
+        self.pending = pending
+        at, collector = time.time_ns(), self._outbox.collector
+        row = {"collector": collector, "at_ns": at, "published_ns": self._since, "pending": pending}
+        self._cluster.insert("collectors_rows", [row | {"version": at, "gone": 0}], f"{collector}/{at}")
+        self._beaten = time.monotonic()
 
     def _away(self, error: Exception) -> None:
         telemetry.FAILED.labels("publisher").inc()
         with self._wake:
             self.problem = str(error)[:300] or type(error).__name__
             self._wake.notify_all()
-        try:
+        with suppress(Unavailable):
             self.pending = self._outbox.pending()
-        except Unavailable:
-            pass
         if self._seldom.due(self.problem):
             log.error("nothing can be published to the cluster: what changes waits in the store", error=self.problem)
         with self._wake:

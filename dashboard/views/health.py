@@ -27,6 +27,8 @@ def body(page: Page) -> None:
         (st.markdown if sentences.even(said) else st.error)(sentences.account(said, dropped))
         if why := said.get("not_exported"):
             st.warning(f"Old events are kept, because they could not be exported: {words.plain(why)}.")
+        if cluster := components.as_json(said.get("cluster")):
+            (st.warning if cluster["problem"] else st.markdown)(_cluster(cluster))
         components.figures(page, _figures(said))
     if not said:
         return
@@ -49,6 +51,17 @@ def body(page: Page) -> None:
     if forward := components.as_json(said.get("forward")):
         with components.part(f"Copies to {words.plain(forward['to'])}", SINCE):
             _counts(page, forward["requests"], "fate", "copies")
+
+
+def _cluster(told: Mapping[str, Any]) -> str:
+    """Whether the cluster has everything, as a sentence."""
+    where, waiting = f"The cluster at {words.plain(told['to'])}", told["waiting_rows"]
+    if told["problem"]:
+        return (
+            f"{where} takes nothing: {words.plain(told['problem'])}. {words.count(waiting)} rows wait in the local "
+            "store and are published when it is back; nothing is lost while the disk has room."
+        )
+    return f"{where} lacks {words.count(waiting)} rows." if waiting else f"{where} has everything."
 
 
 def _figures(said: Mapping[str, Any]) -> list[Figure]:

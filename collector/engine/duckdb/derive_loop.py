@@ -7,7 +7,7 @@ notes later. What is not done when the collector stops is done at the next start
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -31,8 +31,10 @@ log = structlog.get_logger()
 class Keeper:
     """Call `start` first, `noted` after each commit, and `settle` before a query that should see all commits."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, computed: Callable[[], None] = lambda: None) -> None:
+        """`computed` is called after each turn."""
         self._store = store
+        self._computed = computed
         self._noted = 1  # an earlier run may have left something to do
         self._done = 0
         self._since = time.monotonic()  # time of the first note that is not done yet
@@ -92,6 +94,7 @@ class Keeper:
             with self._wake:
                 self._done, self._since, self._took = noted, began, time.monotonic() - began
                 self._wake.notify_all()
+        self._computed()
         self._hours()
         self._rest = rest_after(time.monotonic() - began)
         return True

@@ -14,8 +14,8 @@ from collector.report import Report
 
 ALL = {
     "events": "select 'events', project, service, session, time_ns, event_id, null, null from events",
-    "kept_streaks": f"select 'kept_streaks', {PROJECT['kept_streaks']}, service, session, started, first_event_id, scope,"
-    " kind from kept_streaks",
+    "kept_streaks": f"select 'kept_streaks', {PROJECT['kept_streaks']}, service, session, started, first_event_id,"
+    " scope, kind from kept_streaks",
     "kept_chains": f"select 'kept_chains', {PROJECT['kept_chains']}, service, session, time_ns, event_id, null, null"
     " from kept_chains",
     "redirects": "select 'redirects', null, null, null, received_ns, old_id, null, null from redirects",

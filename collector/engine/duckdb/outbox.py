@@ -13,14 +13,13 @@ from typing import Any
 
 from collector.columns import TABLES
 from collector.engine import Turn
-from collector.engine.duckdb.connection import all_or_nothing
 from collector.engine.duckdb.derive import PROJECT
 from collector.engine.duckdb.notes import note_all
 from collector.engine.duckdb.open import DATABASE
-from collector.engine.duckdb.store import Store
+from collector.engine.duckdb.store import CLUSTER, Store
 from collector.times import HOUR
 
-NAME, CEILING, NOTED = "collector", "turn", "cluster"  # in `meta`
+NAME, CEILING = "collector", "turn"  # in `meta`
 ALL = ("events", "kept_streaks", "kept_chains", "redirects")
 TAKE = """
   update unpublished set turn = $turn
@@ -66,10 +65,10 @@ class Outbox:
         self._number = int(meta.get(CEILING, "0"))
         self._set(NAME, self.collector)
         self._store.execute("update unpublished set turn = null where turn is not null")
-        if meta.get(NOTED) != place:
+        if meta.get(CLUSTER) != place:
             with self._store.transaction() as cursor:
                 note_all(cursor, *ALL)
-            self._set(NOTED, place)
+            self._set(CLUSTER, place)
 
     def take(self, most: int) -> Turn | None:
         """The next turn, of at most so many places; None if the cluster lacks nothing."""
@@ -130,15 +129,17 @@ class Outbox:
 
 def forget_cluster(store: Store) -> None:
     """Notes nothing any longer: a cluster that is named later lacks everything."""
-    with store.transaction() as cursor, all_or_nothing(cursor):
+    store.publishing = False
+    with store.transaction() as cursor:
         cursor.execute("delete from unpublished")
-        cursor.execute("delete from meta where name = ?", [NOTED])
+        cursor.execute("delete from meta where name = ?", [CLUSTER])
 
 
 def _columns(dimensions: Sequence[str]) -> str:
     """The columns of an event, JSON as text."""
     kinds = TABLES["events"] | dict.fromkeys(dimensions, "varchar")
-    return ", ".join(f'"{name}"::varchar as "{name}"' if kind == "json" else f'"{name}"' for name, kind in kinds.items())
+    casts = {"json": "::varchar"}
+    return ", ".join(f'"{name}"{casts.get(kind, "")} as "{name}"' for name, kind in kinds.items())
 
 
 def _sql(name: str, **parts: str) -> str:

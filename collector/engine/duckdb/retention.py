@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from collector.engine.duckdb.open import DATABASE
 from collector.times import DAY, HOUR, MINUTE
 
 FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
@@ -33,15 +34,37 @@ class Space(NamedTuple):
     used: int
 
 
-def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
-    """Removes events received before a time and old identities; returns the number of events removed.
+# What a cluster has of sessions that ended: removed as a whole, so that what is left is computed as there. A session of
+# which anything is not published or not computed yet stays.
+PUBLISHED = """
+  create or replace temporary table leaving as
+  with busy as (select service, session from unpublished union select service, session from changed),
+  over as (
+    select service, session from events where session is not null group by all having max(received_ns) < $before
+  )
+  select e.rowid as row from {database}.main.events e
+  where e.received_ns < $before
+    and not exists (select 1 from busy b where b.service is not distinct from e.service
+      and b.session is not distinct from e.session)
+    and (e.session is null or exists (select 1 from over o where o.service is not distinct from e.service
+      and o.session = e.session))
+"""
+
+
+def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int, *, published: bool = False) -> int:
+    """Removes events received before a time and old identities; returns the number of events removed. `published`: only
+    what a cluster has, and whole sessions.
 
     Identities of requests are kept for a day; those of calls too, but at most MOST_IDENTITIES in each table. In the
     caller's transaction.
     """
     day = now_ns - DAY
-    forget_events(cursor, f"(from events where received_ns < {before_ns})")
-    gone = cursor.execute("delete from events where received_ns < ?", [before_ns]).fetchone()
+    old = f"received_ns < {before_ns}"
+    if published:
+        cursor.execute(PUBLISHED.format(database=DATABASE), {"before": before_ns})
+        old = "rowid in (select row from leaving)"
+    forget_events(cursor, f"(from {DATABASE}.main.events where {old})")
+    gone = cursor.execute(f"delete from {DATABASE}.main.events where {old}").fetchone()
     cursor.execute("delete from requests where received_ns < ?", [day])
     for table in IDENTITIES:
         cursor.execute(

@@ -35,6 +35,7 @@ from collector.engine.duckdb.write import put
 from collector.errors import CalledOff, Unavailable
 from collector.times import DAY
 
+CLUSTER = "cluster"  # in `meta` while what changes is noted: the name of the cluster that lacks nothing else
 OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
 WRITING = "there are other write transactions active"  # why there is no checkpoint now: one of our own writes
@@ -93,6 +94,7 @@ class Store(Reader):
                 if name not in known:
                     with store.transaction() as cursor:
                         add_column(cursor, name)
+            store.publishing = bool(store.rows("select 1 from meta where name = $name", {"name": CLUSTER}))
             store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
             store.count_again()
         except (duckdb.Error, Unavailable) as error:
@@ -348,7 +350,7 @@ class Store(Reader):
         """
         before_ns = now_ns - retention_ns
         with self.transaction() as cursor:
-            gone = drop(cursor, now_ns, 0 if folder else before_ns)
+            gone = drop(cursor, now_ns, 0 if folder else before_ns, published=self.publishing)
         if folder is None:
             return gone
         with self._connection.use() as cursor:
@@ -375,7 +377,7 @@ class Store(Reader):
             if folder:
                 for end_ns in ends_of_days(connection, before_ns):
                     export(connection, folder, end_ns)
-            gone = drop(connection, now_ns, before_ns)
+            gone = drop(connection, now_ns, before_ns, published=self.publishing)
         if self.space().used > FULL * most_bytes:  # a few rows left in each row group can keep a small file full
             self._copy_file()
         return gone
