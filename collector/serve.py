@@ -34,6 +34,7 @@ from collector.api.apply import APPLY_ROUTES, Applying
 from collector.api.audit_routes import AUDIT_ROUTES
 from collector.api.auditing import note_answer
 from collector.api.backup import BACKUP_ROUTES, Backups
+from collector.api.excerpts import EXCERPT_ROUTES
 from collector.api.forget import FORGET_ROUTES, Forgetting
 from collector.api.guard import guard
 from collector.api.health import HEALTH_ROUTES, health
@@ -305,6 +306,7 @@ def _application(
                     *TRIAL_ROUTES,
                     *APPLY_ROUTES,
                     *FORGET_ROUTES,
+                    *EXCERPT_ROUTES,
                     *BACKUP_ROUTES,
                     *PEOPLE_ROUTES,
                     *TOKEN_ROUTES,

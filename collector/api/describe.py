@@ -101,6 +101,7 @@ ALSO_REFUSED: Mapping[str, Sequence[str]] = {
     "post /api/v1/views": ("413", "415"),
     "delete /api/v1/views/{view_id}": ("404",),
     "post /api/v1/receivers/{name}/test": ("404", "415"),
+    "get /api/v1/events/{event_id}/excerpt": ("404",),
     "post /api/v1/forget": ("415",),
     "post /api/v1/sanitise": ("415",),
     "post /api/v1/backup": ("409", "415"),

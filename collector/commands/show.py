@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from collector.commands.client import check, collector
 from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Settings
-from collector.transcripts.files import records
+from collector.transcripts.excerpt import excerpt
 from collector.transcripts.find import Found, find, find_in
 from collector.transcripts.tables import load_agents
 
-AROUND = 2  # records before and after
-EXCERPT_CHARS = 700  # of a record
-READ_CHARS = 20_000  # of a record that is masked: a secret behind these is not shown either
 FACTS = (
     "time", "service", "session", "subagent", "tool", "target", "outcome", "error_class", "attribution", "recovery",
     "message", "suggestion", "model", "repository", "provenance",
@@ -64,9 +57,8 @@ def _excerpt(event: Mapping[str, Any], settings: Settings, sanitiser: Sanitiser)
         yield f"{name} is not there any more: agents remove their sessions after a while."
         return
     yield f"From {name}, masked; nothing of this is stored:"
-    for is_it, record in around(found, int(place)):
-        text, _ = sanitiser.scrub(msgspec.json.encode(record).decode()[:READ_CHARS])
-        yield f"{'→' if is_it else ' '} {text[:EXCERPT_CHARS]}"
+    for line in excerpt(found, int(place), lambda text: sanitiser.scrub(text)[0]):
+        yield f"{'→' if line.is_it else ' '} {line.text}"
 
 
 def _file(name: str, source: str, settings: Settings) -> Found | None:
@@ -83,16 +75,3 @@ def _file(name: str, source: str, settings: Settings) -> Found | None:
 def _alike(path: Path, other: Path) -> int:
     """How many parts of the two paths are equal."""
     return sum(one == two for one, two in zip(reversed(path.parts), reversed(other.parts), strict=False))
-
-
-def around(found: Found, place: int) -> Iterator[tuple[bool, Any]]:
-    """The record at a place of a file with the two before and after it; whether it is the one."""
-    before: deque[Any] = deque(maxlen=AROUND)
-    reading = records(found, 0, lambda: None)
-    for at, _, record in reading:
-        if at == place:
-            yield from ((False, one) for one in before)
-            yield True, record
-            yield from ((False, one) for _, _, one in islice(reading, AROUND))
-            return
-        before.append(record)

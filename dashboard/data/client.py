@@ -61,7 +61,7 @@ session_share seconds busy_ms wasted_ms wasted_cost_usd
 """
 _FLAGS = """
 mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated sampled
-agent_stopped said_retryable silenced
+agent_stopped said_retryable silenced is_it
 """
 _TIMES = """
 time received_time first_seen last_seen started ended since fired resolved ignored saved evaluated

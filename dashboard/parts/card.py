@@ -10,6 +10,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard.data import frames
+from dashboard.data.client import Problem, path
 from dashboard.page import Page
 from dashboard.parts import recorder, words
 from dashboard.parts.components import as_json, link
@@ -43,6 +44,7 @@ def event_card(
                 st.code(str(params), language=None, wrap_lines=True)
         elif event.get("operation") == "tool":
             st.caption("This agent does not send parameters. Sources says how to turn them on.")
+        _excerpt(page, event)
         with st.container(horizontal=True, vertical_alignment="center"):
             if within_session:
                 _places(page, event, streaks)
@@ -65,6 +67,26 @@ def trace_link(template: str, event: Mapping[str, Any]) -> str:
     for name in places:
         template = template.replace(f"{{{name}}}", quote(str(event[name]), safe=""))
     return template
+
+
+def _excerpt(page: Page, event: Mapping[str, Any]) -> None:
+    """On demand, what stood around an imported call in the person's own file."""
+    about = as_json(event.get("attributes"))
+    if not isinstance(about, dict) or not about.get("transcript.file"):
+        return
+    number = str(event["event_id"])
+    around = st.expander("What was around it", key=f"around-{number}", on_change="rerun")
+    if not around.open:
+        return
+    with around:
+        try:
+            told = page.collector.ask(path("events", number, "excerpt"), max_age=0.0)
+        except Problem as problem:
+            st.caption(words.plain(problem.sentence, 300))
+            return
+        st.caption(words.plain(told.rest["said"], 500))
+        for text, is_it in told.pick("text", "is_it").iter_rows():
+            st.code(("→ " if is_it else "  ") + text, language=None, wrap_lines=True)
 
 
 def _asking(event: Mapping[str, Any], among: pl.DataFrame | None) -> int | None:
