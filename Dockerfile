@@ -30,5 +30,5 @@ VOLUME /data
 EXPOSE 4317 4318 8501
 # The dashboard's service has a check of its own in docker-compose.yml.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
-  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:4318/healthz', timeout=2)"]
+  CMD ["python", "-c", "import os, ssl, urllib.request as u; s = 'https' if os.environ.get('MISSTEP_TLS_CERT') else 'http'; u.urlopen(f'{s}://127.0.0.1:4318/healthz', timeout=2, context=ssl._create_unverified_context())"]
 CMD ["misstep", "collector"]

@@ -18,6 +18,7 @@ from collector.errors import Rejected, StoreError
 from collector.hash_key import sanitiser_of
 from collector.made import Made, pipeline_of
 from collector.pipeline import Pipeline
+from collector.receive.certificates import check as check_pair
 from collector.receive.workers import Readers, chosen
 from collector.sanitise.redactions import Rule
 from collector.sanitise.sanitise import Sanitiser
@@ -60,6 +61,8 @@ def run(settings: Settings) -> int:
     os.umask(0o077)  # store, journal, key, backups and exports are for this user alone
     for place in (settings.http, settings.grpc):
         _check_free(place)
+    if settings.tls_cert and settings.tls_key:
+        check_pair(settings.tls_cert, settings.tls_key)
     made = pipeline_of(settings)
     scrub = _begin(settings, made.rules)
     another = partial(_another, settings, made.rules, made.pipeline.hash_key)

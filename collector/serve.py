@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.net import SocketHolder  # type: ignore[attr-defined]
 from granian.server.embed import Server
 from grpc import aio as grpc_aio
@@ -59,6 +60,7 @@ from collector.journal.waiting import Waiting
 from collector.journal.writer import Writer
 from collector.measures.all import measure_all
 from collector.pipeline import Pipeline
+from collector.receive.certificates import Certificates, credentials, renewing
 from collector.receive.delivery import Delivery
 from collector.receive.entrance import Entrance
 from collector.receive.grpc import grpc_server
@@ -120,7 +122,12 @@ async def serve(
         application = _application(settings, tokens, parts, engine, pipeline, forward, another)
         http = http_server(Entrance(Delivery(application)), settings.http)
         grpc = grpc_server(parts.intake, settings, tokens, engine.scrub)
-        if not grpc.add_insecure_port(str(settings.grpc)):
+        certificates = certificates_of(settings)
+        if certificates:
+            http.renew(certificates)
+            renewals = asyncio.create_task(renewing(certificates, http.renew))
+            started.callback(renewals.cancel)
+        if not _listen(grpc, str(settings.grpc), certificates):
             raise OSError(f"{settings.grpc} cannot be listened on")
         await grpc.start()
         serving = asyncio.create_task(http.serve())
@@ -140,6 +147,20 @@ async def serve(
         raise OSError(
             f"{settings.http} is not listened on: the HTTP server ended; is the port taken?"
         ) from serving.exception()
+
+
+def certificates_of(settings: Settings) -> Certificates | None:
+    """The pair for TLS, if settings name one. Raises BadCertificate."""
+    if settings.tls_cert and settings.tls_key:
+        return Certificates(settings.tls_cert, settings.tls_key)
+    return None
+
+
+def _listen(grpc: grpc_aio.Server, place: str, certificates: Certificates | None) -> int:
+    """The port, 0 where it cannot be listened on."""
+    if certificates:
+        return int(grpc.add_secure_port(place, credentials(certificates)))
+    return int(grpc.add_insecure_port(place))
 
 
 class Parts(NamedTuple):
@@ -334,7 +355,7 @@ class _Application(Litestar):
         return [*plugins, MsgspecDIPlugin()]
 
 
-class _Server(Server):
+class HttpServer(Server):
     """granian on a socket of ours: it makes its own without a time for those who do not read."""
 
     def _init_shared_socket(self) -> None:
@@ -343,14 +364,29 @@ class _Server(Server):
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections have it from the socket that took them
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
         listening.setblocking(False)
-        self._ssp = None
+        self._listening = listening
+
+    def _spawn_worker(self, *args: Any, **more: Any) -> Any:
         holder: Any = SocketHolder
-        self._shd = holder(listening.detach(), False, self.backlog)  # the worker closes it when the server stops
+        # Each worker closes its own when it stops, as the one before does when certificates were renewed.
+        self._ssp, self._shd = None, holder(os.dup(self._listening.fileno()), False, self.backlog)
+        return super()._spawn_worker(*args, **more)
+
+    async def shutdown(self, exit_code: int = 0) -> None:
+        await super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+        self._listening.close()
+
+    def renew(self, certificates: Certificates) -> None:
+        """Takes these files for new connections; the others stay until they are idle."""
+        pair = certificates.certificate, certificates.key
+        self.build_ssl_context(*pair, None, SSLProtocols.tls12, None, [], False)
+        if hasattr(self, "_listening"):
+            self.reload()  # type: ignore[no-untyped-call]
 
 
-def http_server(application: ASGIApp, place: Address) -> Server:
+def http_server(application: ASGIApp, place: Address) -> HttpServer:
     """The HTTP server, not started; `serve` of it returns some time after `stop`."""
-    return _Server(
+    return HttpServer(
         application,
         address=place.host,
         port=place.port,

@@ -44,6 +44,7 @@ from collector.tables import TableError, load_toml
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 COMMAND_LINE = "command line"
+SECRET_WORDS = ("token", "key", "headers")  # in names of settings
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 EVERY_HOST = frozenset((*LOOPBACK, "0.0.0.0", "::"))  # at which this collector is reached by the names of LOOPBACK
 
@@ -111,6 +112,8 @@ class Settings:
     forward_queue: int = _setting(
         64 << 20, positive_size, "bytes of copies that may wait; beyond this, copies are dropped"
     )
+    tls_cert: Path | None = _setting(None, path, "certificate for HTTP and gRPC, PEM, with its chain")
+    tls_key: Path | None = _setting(None, path, "its key, PEM, without a password")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "address of the dashboard")
     collector_url: str = _setting(
         "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
@@ -148,7 +151,8 @@ class Settings:
 
 def is_secret(name: str) -> bool:
     """Whether the value of this setting must not be shown; the addresses of others may contain a password."""
-    return name in ("forward", "cluster") or any(word in name for word in ("token", "key", "headers"))
+    names_a_file = name == "tls_key"
+    return name in ("forward", "cluster") or (not names_a_file and any(word in name for word in SECRET_WORDS))
 
 
 def without_user(text: str) -> str:
@@ -273,6 +277,7 @@ def _disagreements(settings: Settings, guarded: Callable[[Settings], Container[s
     yield from _headers_not_written_right(settings)
     yield from _limits_too_small(settings)
     yield from _addresses_used_twice(settings)
+    yield from _half_a_pair(settings)
     yield from _copies_to_itself(settings)
     yield from _without_keys(settings)
     yield from _beside_a_cluster(settings)
@@ -325,6 +330,11 @@ def _without_keys(settings: Settings) -> Disagreements:
     given = [bool(getattr(settings, name)) for name in names]
     if any(given) and not all(given):
         yield names, f"{', '.join(names)} go together: set all three, or none"
+
+
+def _half_a_pair(settings: Settings) -> Disagreements:
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        yield ("tls_cert", "tls_key"), "set both tls_cert and tls_key, or none"
 
 
 def _copies_to_itself(settings: Settings) -> Disagreements:

@@ -56,7 +56,7 @@ def running(delivery: Delivery, ask: Callable[[int], Awaitable[None]]) -> None:
         try:
             await asyncio.wait_for(ask(port), 60)
         finally:
-            server.stop()
+            server.stop()  # type: ignore[no-untyped-call]
             await serving
 
     asyncio.run(serve_and_ask())

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Sequence
 from types import FrameType
 
-from collector.settings import Settings, check_dashboard
+from collector.settings import Settings, SettingsError, check_dashboard
 from collector.visible import say
 from dashboard import launch
 
@@ -28,7 +28,8 @@ def up(settings: Settings, *, watch: bool = False) -> int:
     """Runs both until a signal or the end of one of them, and with `watch` the import of new calls of agents on this
     machine. Returns 0 after a signal, else 1.
 
-    Raises SettingsError if others could open the dashboard without signing in, OSError if nobody could sign in.
+    Raises SettingsError if others could open the dashboard without signing in, or a certificate lacks a name, OSError
+    if nobody could sign in.
     """
     check_dashboard(settings, signs_in=launch.sign_in_works())
     stop = threading.Event()
@@ -38,7 +39,7 @@ def up(settings: Settings, *, watch: bool = False) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, ask_to_stop)
-    collector_url = settings.http.url
+    collector_url = _url(settings)
     token = settings.query_token or next(iter(settings.query_tokens), "")
     place = settings.dashboard
     environ = environment(settings, collector_url, token)
@@ -61,6 +62,18 @@ def up(settings: Settings, *, watch: bool = False) -> int:
         end((*beside, *reversed(processes.values())))
 
 
+def _url(settings: Settings) -> str:
+    """The collector's address for the dashboard beside it. Raises SettingsError where a certificate needs its name."""
+    if not settings.tls_cert:
+        return settings.http.url
+    if not settings.collector_url.startswith("https:"):
+        raise SettingsError(
+            "tls_cert: set MISSTEP_COLLECTOR_URL to the https:// address that the certificate is for, such as "
+            "https://misstep.example.org:4318"
+        )
+    return settings.collector_url
+
+
 def environment(settings: Settings, url: str, token: str) -> dict[str, str]:
     """The environment of a dashboard with these settings that asks the collector at `url`."""
     return launch.environment(
@@ -77,14 +90,14 @@ def environment(settings: Settings, url: str, token: str) -> dict[str, str]:
 
 def greeting(settings: Settings) -> str:
     """The addresses, and the line to paste into the shell that starts an agent."""
-    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or settings.http.url}"
+    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or _url(settings)}"
     if settings.ingest_tokens:
         endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
-    to = "" if settings.collector_url == settings.http.url else f" --to {settings.http.url}"  # where it sends by itself
+    to = "" if settings.collector_url == _url(settings) else f" --to {_url(settings)}"  # where it sends by itself
     return "\n".join(
         (
             f"Dashboard  {settings.dashboard.url}",
-            f"Collector  {settings.http.url}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
+            f"Collector  {_url(settings)}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
             "Paste into the shell that starts your agent:",
             f"  export {endpoint}",
             f"No agent at hand? {shlex.quote(sys.argv[0])} demo{to}",
