@@ -16,7 +16,8 @@ COPY collector collector
 COPY dashboard dashboard
 COPY schemas schemas
 COPY docs/agents docs/agents
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . && pip install --no-deps --no-index /wheel/*.whl
+COPY sdk sdk
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . ./sdk && pip install --no-deps --no-index /wheel/*.whl
 
 FROM ${PYTHON}
 RUN useradd --uid 10001 --create-home misstep && install -d -o misstep /data

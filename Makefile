@@ -69,7 +69,7 @@ lock: $(LOCKED) ## updates the lock files to new versions, with hashes
 	    '--group build --constraints requirements-dev.lock --output-file requirements-build.lock' \
 	    'sdk/pyproject.toml --group sdk/pyproject.toml:adapters --output-file sdk/requirements-adapters.lock' \
 	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
-	  "$$uv" pip compile --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
+	  "$$uv" pip compile --universal --generate-hashes --no-header --quiet --upgrade --no-emit-package misstep-sdk $$lock || exit 1; \
 	done
 
 $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml sdk/pyproject.toml .ci/uv

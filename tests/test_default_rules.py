@@ -171,7 +171,7 @@ def test_every_default_rule_has_a_story() -> None:
 
 def test_the_demo_sets_off_no_more_than_it_should(collector: RunningCollector) -> None:
     """The demo's Roo Code ends with three mistakes in a row; nothing else in the demo is worth a page."""
-    demo(collector.url, 40, 7, now_ns=NOW)
+    demo(collector.url, 40, 5, now_ns=NOW)
     assert collector.stop() == 0
     store = Store.open(f"duckdb:///{collector.store}")
     steps = Evaluations(NOW - DAY, MINUTE, 1441)

@@ -115,7 +115,7 @@ def test_the_demo_trusts_what_every_other_command_trusts(
         monkeypatch.setenv(name, trusted if name == setting else "")
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "")
     exporters = Exporters(f"https://127.0.0.1:{free_port()}", {}, Random(1))
-    exporters.tracer("shop-coder", "1.0").start_span("chat").end()
+    exporters.tracers("shop-coder", "1.0").get_tracer("test").start_span("chat").end()
     with pytest.raises(OSError, match="did not accept"):
         exporters.flush()
     assert trusted in caplog.text

@@ -11,11 +11,13 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import httpx
+from misstep_sdk import AgentError, Recorder, errors, session
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -25,7 +27,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
 from collector.commands.client import bearer
 from collector.commands.demo_agents import AGENTS, Agent, Failure, Tool, github_token
@@ -85,8 +87,8 @@ class Exporters:
         if trusted := os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):  # as httpx reads them
             os.environ["REQUESTS_CA_BUNDLE"] = trusted  # what the SDK's client reads
 
-    def tracer(self, service: str, version: str) -> Tracer:
-        """The tracer of this service and version."""
+    def tracers(self, service: str, version: str) -> TracerProvider:
+        """The pipeline of this service and version for traces."""
         key = (service, version)
         if key not in self._tracers:
             provider = TracerProvider(
@@ -96,7 +98,7 @@ class Exporters:
             self._exporters.append(exporter)
             provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=8192))
             self._tracers[key] = provider
-        return self._tracers[key].get_tracer("shop.agents", "1.0")
+        return self._tracers[key]
 
     def loggers(self, service: str, version: str) -> LoggerProvider:
         """The log pipeline of this service."""
@@ -153,7 +155,7 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
         for _ in range(sessions):
             moment, start_ns = _began(random, now_ns)
             agent = random.choices(AGENTS, [each.share for each in AGENTS])[0].at(moment)
-            _Session(agent, exporters.tracer(agent.service, agent.version), random, start_ns, counted).play()
+            _Session(agent, exporters.tracers(agent.service, agent.version), random, start_ns, counted).play()
             counted.sessions += 1
             exporters.flush()
             advance()
@@ -171,58 +173,65 @@ def _began(random: Random, now_ns: int) -> tuple[float, int]:
     return moment, now_ns - DAY + int(moment * (DAY - 1800 * SECOND))
 
 
-@dataclass(slots=True)
 class _Session:
-    """One conversation: a root span, and under it turns of one model request and a few tool calls."""
+    """One conversation: a root span, and under it turns of one model request and a few tool calls.
 
-    agent: Agent
-    tracer: Tracer
-    random: Random
-    clock_ns: int
-    counted: Totals
-    id: str = ""
+    Secrets are left to the collector, to show that it finds them.
+    """
+
+    def __init__(self, agent: Agent, provider: TracerProvider, random: Random, start_ns: int, counted: Totals) -> None:
+        self.agent = agent
+        self.random = random
+        self.clock_ns = start_ns
+        self.counted = counted
+        self.id = f"conv-{random.getrandbits(48):012x}"
+        self.tracer = provider.get_tracer("shop.agents", "1.0")
+        self.recorder = Recorder(provider, clock=lambda: self.clock_ns, mask=lambda value: value)
 
     def play(self) -> None:
-        self.id = f"conv-{self.random.getrandbits(48):012x}"
-        root = self._start(f"invoke_agent {self.agent.name}", SpanKind.INTERNAL, "invoke_agent")
+        with session(self.id, agent=self.agent.name, provider=self.agent.provider):
+            root = self._start(f"invoke_agent {self.agent.name}", SpanKind.INTERNAL, "invoke_agent")
+            with use_span(root):
+                self._turns(root)
+            root.end(self.clock_ns)
+
+    def _turns(self, root: Span) -> None:
         for _ in range(self.random.randint(3, 9)):
-            if not self._ask_model(root):
+            if not self._ask_model():
                 root.set_status(Status(StatusCode.ERROR, "the model did not answer"))
                 break
             for _ in range(self.random.randint(0, 3)):
-                self._use(self.random.choice(self.agent.tools), root)
+                self._use(self.random.choice(self.agent.tools))
             self._wait(1, 40)
-        root.end(self.clock_ns)
 
-    def _ask_model(self, root: Span) -> bool:
+    def _ask_model(self) -> bool:
         """One model request with its retries; False if it never succeeds."""
         failing = self.random.random() < self.agent.model_rate
         failure = _choose(self.random, self.agent.model_failures)
         for attempt in range(1, MOST_ATTEMPTS):
-            span = self._start(f"chat {self.agent.model}", SpanKind.CLIENT, "chat", root)
-            span.set_attribute("gen_ai.provider.name", self.agent.provider)
-            span.set_attribute("gen_ai.request.model", self.agent.model)
-            self._wait(1, 8)
-            if failing:
-                span.set_attribute("http.response.status_code", 429 if failure.type == "RateLimitError" else 502)
-                self._fail(span, failure, {})
-            else:
-                span.set_attribute("gen_ai.usage.input_tokens", self.random.randint(2_000, 60_000))
-                span.set_attribute("gen_ai.usage.output_tokens", self.random.randint(50, 1_500))
-            span.end(self.clock_ns)
+            with (
+                suppress(AgentError),
+                self.recorder.model_request(self.agent.model, provider=self.agent.provider) as request,
+            ):
+                self._wait(1, 8)
+                if failing:
+                    raise self._error(failure, {}, status_code=429 if failure.type is errors.RateLimitError else 502)
+                request.used(
+                    input_tokens=self.random.randint(2_000, 60_000), output_tokens=self.random.randint(50, 1_500)
+                )
             if not failing:
                 return True
             self._wait(2**attempt, 2**attempt + 2)
             failing = self.random.random() < failure.lasts
         return False
 
-    def _use(self, tool: Tool, root: Span) -> None:
+    def _use(self, tool: Tool) -> None:
         """One call, repeated until it succeeds or the model gives up."""
         arguments = tool.arguments(self.random)
         failing = self.random.random() < tool.rate
         failure = _choose(self.random, tool.failures)
         for _ in range(MOST_ATTEMPTS):
-            self._call(tool, arguments, failure if failing else None, root)
+            self._call(tool, arguments, failure if failing else None)
             if not failing or (failure.denied and self.random.random() < 0.5):
                 return
             failing = self.random.random() < failure.lasts
@@ -232,51 +241,43 @@ class _Session:
             if failing and self.random.random() < 0.1:
                 return
 
-    def _call(self, tool: Tool, arguments: dict[str, Any], failure: Failure | None, root: Span) -> None:
-        span = self._start(f"execute_tool {tool.name}", SpanKind.INTERNAL, "execute_tool", root)
-        span.set_attribute("gen_ai.tool.name", tool.name)
-        span.set_attribute("gen_ai.tool.type", "extension" if tool.mcp_server else "function")
-        span.set_attribute("gen_ai.tool.call.id", f"call_{self.random.getrandbits(64):016x}")
-        span.set_attribute("gen_ai.tool.call.arguments", json.dumps(arguments))
-        inner = self._mcp(tool, span) if tool.mcp_server else None
-        self.clock_ns += int(tool.milliseconds * self.random.lognormvariate(0, 0.5) * 1e6)
-        for each in (inner, span) if inner else (span,):
-            if failure:
-                self._fail(each, failure, arguments)
-            each.end(self.clock_ns)
+    def _call(self, tool: Tool, arguments: dict[str, Any], failure: Failure | None) -> None:
+        call_id = f"call_{self.random.getrandbits(64):016x}"
+        took_ns = int(tool.milliseconds * self.random.lognormvariate(0, 0.5) * 1e6)
+        with suppress(AgentError), self.recorder.tool_call(tool.name, arguments, call_id=call_id):
+            error = self._error(failure, arguments) if failure else None
+            if tool.mcp_server:
+                self._mcp(tool, took_ns, error)
+            else:
+                self.clock_ns += took_ns
+            if error:
+                raise error
         self.counted.calls += 1
         self.counted.errors += bool(failure and not failure.denied)
 
-    def _mcp(self, tool: Tool, parent: Span) -> Span:
+    def _mcp(self, tool: Tool, took_ns: int, error: AgentError | None) -> None:
         """The MCP client's own span of the same call."""
-        span = self._start(f"tools/call {tool.name}", SpanKind.CLIENT, "execute_tool", parent)
+        span = self._start(f"tools/call {tool.name}", SpanKind.CLIENT, "execute_tool")
         span.set_attribute("mcp.method.name", "tools/call")
         span.set_attribute("gen_ai.tool.name", tool.name)
         span.set_attribute("server.address", tool.mcp_server)
-        return span
+        self.clock_ns += took_ns
+        if error:
+            span.set_attribute("error.type", error.error_class)
+            span.set_status(Status(StatusCode.ERROR, error.message))
+        span.end(self.clock_ns)
 
-    def _start(self, name: str, kind: SpanKind, operation: str, parent: Span | None = None) -> Span:
-        context = set_span_in_context(parent) if parent else None
+    def _start(self, name: str, kind: SpanKind, operation: str) -> Span:
         attributes = {
             "gen_ai.operation.name": operation,
             "gen_ai.conversation.id": self.id,
             "gen_ai.agent.name": self.agent.name,
         }
-        return self.tracer.start_span(name, context, kind, attributes, start_time=self.clock_ns)
+        return self.tracer.start_span(name, None, kind, attributes, start_time=self.clock_ns)
 
-    def _fail(self, span: Span, failure: Failure, arguments: dict[str, Any]) -> None:
+    def _error(self, failure: Failure, arguments: dict[str, Any], **details: Any) -> AgentError:
         message = failure.message.format_map({"secret": github_token(self.random), **arguments})
-        span.set_attribute("error.type", failure.type)
-        span.set_status(Status(StatusCode.ERROR, message))
-        if failure.denied:
-            span.set_attribute("gen_ai.tool.status", "denied")
-        else:
-            exception = {
-                "exception.type": failure.type,
-                "exception.message": message,
-                "exception.stacktrace": f'  File "/home/ann/shop/tools.py", line 88, in run\n{failure.type}: {message}',
-            }
-            span.add_event("exception", exception, timestamp=self.clock_ns)
+        return failure.type.saying(message, **details)
 
     def _wait(self, shortest_s: float, longest_s: float) -> None:
         self.clock_ns += int(self.random.uniform(shortest_s, longest_s) * SECOND)

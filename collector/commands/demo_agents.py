@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from misstep_sdk import AgentError, errors
+
 Arguments = Callable[[Random], dict[str, Any]]
 
 
@@ -18,12 +20,16 @@ Arguments = Callable[[Random], dict[str, Any]]
 class Failure:
     """One way to fail. `lasts`: the chance that the next attempt fails too; `same`: that it is the identical call."""
 
-    type: str
+    type: type[AgentError]
     message: str
     weight: float = 1.0
     lasts: float = 0.3
     same: float = 0.2
-    denied: bool = False
+
+    @property
+    def denied(self) -> bool:
+        """Whether a person or a policy said no."""
+        return issubclass(self.type, errors.ToolPermissionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +130,17 @@ def _query(random: Random) -> dict[str, Any]:
 
 DIFF_FAILURES = (
     Failure(
-        "DiffApplyFailedError", "No sufficiently similar match found for the search block in {path}", 5, 0.55, 0.35
+        errors.DiffApplyFailedError, "No sufficiently similar match found for the search block in {path}", 5, 0.55, 0.35
     ),
-    Failure("MissingParameterError", "Missing required parameter: diff", 1, 0.3, 0.1),
-    Failure("FileNotFoundToolError", "File not found: {path}", 1, 0.2, 0.3),
+    Failure(errors.MissingParameterError, "Missing required parameter: diff", 1, 0.3, 0.1),
+    Failure(errors.FileNotFoundError, "File not found: {path}", 1, 0.2, 0.3),
 )
 APPLY_DIFF = Tool("apply_diff", _diff, 0.09, DIFF_FAILURES, 60)
 RATE_LIMITS = (
-    Failure("RateLimitError", "429 Too Many Requests: limit of 40,000 tokens a minute, try again in 6s", 4, 0.6, 1.0),
-    Failure("APIConnectionError", "Connection reset by peer", 1, 0.2, 1.0),
+    Failure(
+        errors.RateLimitError, "429 Too Many Requests: limit of 40,000 tokens a minute, try again in 6s", 4, 0.6, 1.0
+    ),
+    Failure(errors.ConnectionError, "Connection reset by peer", 1, 0.2, 1.0),
 )
 
 CODING_TOOLS = (
@@ -142,8 +150,8 @@ CODING_TOOLS = (
         _file,
         0.07,
         (
-            Failure("FileNotFoundToolError", "File not found: {path}", 5, 0.25, 0.2),
-            Failure("PermissionDeniedError", "EACCES: permission denied, open '{path}'", 1, 0.8, 0.6),
+            Failure(errors.FileNotFoundError, "File not found: {path}", 5, 0.25, 0.2),
+            Failure(errors.PermissionDeniedError, "EACCES: permission denied, open '{path}'", 1, 0.8, 0.6),
         ),
         15,
     ),
@@ -153,14 +161,14 @@ CODING_TOOLS = (
         0.14,
         (
             Failure(
-                "CommandFailedError",
+                errors.CommandFailedError,
                 "Command failed with exit code 1\nFAILED tests/test_invoice.py - assert 41 == 42",
                 5,
                 0.45,
             ),
-            Failure("CommandTimeoutError", "Command timed out after 120 s", 1, 0.5, 0.8),
-            Failure("CommandNotFoundError", "/bin/sh: 1: pnpm: not found", 1, 0.5, 0.1),
-            Failure("user_rejected", "The user rejected this command", 1, 0.2, 0.5, denied=True),
+            Failure(errors.CommandTimeoutError, "Command timed out after 120 s", 1, 0.5, 0.8),
+            Failure(errors.CommandNotFoundError, "/bin/sh: 1: pnpm: not found", 1, 0.5, 0.1),
+            Failure(errors.ToolPermissionError, "The user rejected this command", 1, 0.2, 0.5),
         ),
         2_400,
     ),
@@ -169,8 +177,8 @@ CODING_TOOLS = (
         _page,
         0.12,
         (
-            Failure("BrowserActionError", "net::ERR_CONNECTION_REFUSED at {url}", 2, 0.7, 0.8),
-            Failure("TimeoutError", "Timeout 30000 ms exceeded waiting for selector #checkout", 1, 0.4, 0.5),
+            Failure(errors.BrowserActionError, "net::ERR_CONNECTION_REFUSED at {url}", 2, 0.7, 0.8),
+            Failure(errors.ToolTimeoutError, "Timeout 30000 ms exceeded waiting for selector #checkout", 1, 0.4, 0.5),
         ),
         900,
     ),
@@ -182,9 +190,9 @@ SUPPORT_TOOLS = (
         _ticket,
         0.06,
         (
-            Failure("InvalidParameterError", "Invalid parameter ticket_id: must be a string", 3, 0.4, 0.2),
+            Failure(errors.InvalidParameterError, "Invalid parameter ticket_id: must be a string", 3, 0.4, 0.2),
             Failure(
-                "ToolAuthenticationError",
+                errors.ToolAuthenticationError,
                 "401 Unauthorized: token expired for https://bot:{secret}@tickets.example/api",
                 1,
                 0.95,
@@ -199,8 +207,8 @@ SUPPORT_TOOLS = (
         _order,
         0.05,
         (
-            Failure("ResourceNotFoundError", "Order {order} does not exist", 3, 0.2, 0.1),
-            Failure("McpToolError", "MCP error -32603: upstream timed out", 1, 0.4, 0.9),
+            Failure(errors.ResourceNotFoundError, "Order {order} does not exist", 3, 0.2, 0.1),
+            Failure(errors.McpToolError, "MCP error -32603: upstream timed out", 1, 0.4, 0.9),
         ),
         130,
         "orders",
@@ -209,7 +217,7 @@ SUPPORT_TOOLS = (
         "search_articles",
         _query,
         0.02,
-        (Failure("McpConnectionError", "MCP server articles closed the connection", 1, 0.6, 1.0),),
+        (Failure(errors.McpConnectionError, "MCP server articles closed the connection", 1, 0.6, 1.0),),
         90,
         "articles",
     ),
@@ -222,7 +230,7 @@ REVIEW_TOOLS = (
         0.05,
         (
             Failure(
-                "GitCommandFailedError",
+                errors.GitCommandFailedError,
                 "fatal: could not read Username for 'https://github.com': No such device",
                 1,
                 0.7,
@@ -231,12 +239,12 @@ REVIEW_TOOLS = (
         ),
         1_900,
     ),
-    Tool("read_file", _file, 0.03, (Failure("FileNotFoundToolError", "File not found: {path}", 1, 0.2, 0.2),), 15),
+    Tool("read_file", _file, 0.03, (Failure(errors.FileNotFoundError, "File not found: {path}", 1, 0.2, 0.2),), 15),
     Tool(
         "post_comment",
         _ticket,
         0.04,
-        (Failure("InvalidParameterError", "Invalid parameter line: 0 is not in the diff", 1, 0.5, 0.2),),
+        (Failure(errors.InvalidParameterError, "Invalid parameter line: 0 is not in the diff", 1, 0.5, 0.2),),
         160,
     ),
 )

@@ -34,13 +34,22 @@ log = logging.getLogger("misstep_sdk")
 
 
 class Recorder:
-    """Makes spans with a provider, else with the program's global one. `clock` gives nanoseconds where time is a
-    parameter.
+    """Makes spans with a provider, else with the program's global one.
+
+    `clock` gives nanoseconds where time is a parameter. `mask` takes secrets out of arguments and texts and returns what
+    JSON can hold.
     """
 
-    def __init__(self, provider: TracerProvider | None = None, *, clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        provider: TracerProvider | None = None,
+        *,
+        clock: Callable[[], int] | None = None,
+        mask: Callable[[Any], Any] = masked,
+    ) -> None:
         self.tracer: Tracer = trace.get_tracer(SCOPE, version("misstep-sdk"), provider)
         self.clock = clock
+        self.mask = mask
 
     def tool_call(
         self,
@@ -129,7 +138,8 @@ class Recorded:
             self._tell_error(outcome, error, exception)
 
     def _tell_error(self, outcome: Outcome, error: AgentError, exception: BaseException | None) -> None:
-        message = str(masked(error.message))
+        mask = self._recorder.mask
+        message = str(mask(error.message))
         told: dict[str, Any] = {"error.type": error.error_class, "misstep.retryable": error.retryable}
         if error.suggestion:
             told["misstep.suggestion"] = error.suggestion
@@ -143,7 +153,7 @@ class Recorded:
         event: dict[str, Any] = {"exception.type": type(exception or error).__name__, "exception.message": message}
         if exception is not None and exception.__traceback__:
             frames = traceback.format_exception(type(exception), exception, exception.__traceback__, limit=-FRAMES)
-            event["exception.stacktrace"] = str(masked("".join(frames)))
+            event["exception.stacktrace"] = str(mask("".join(frames)))
         clock = self._recorder.clock
         self._span.add_event("exception", event, clock() if clock else None)
 
@@ -198,11 +208,11 @@ class ToolCall(Recorded):
         told["gen_ai.operation.name"] = "execute_tool"
         told["gen_ai.tool.name"] = self.tool
         told["gen_ai.tool.type"] = "extension" if self.mcp_server else "function"
-        told["gen_ai.tool.call.arguments"] = json.dumps(masked(self.arguments))[:LONGEST]
+        told["gen_ai.tool.call.arguments"] = json.dumps(self._recorder.mask(self.arguments))[:LONGEST]
         if self.call_id:
             told["gen_ai.tool.call.id"] = self.call_id
         if self.target:
-            told["misstep.target"] = masked(self.target)
+            told["misstep.target"] = self._recorder.mask(self.target)
         if self.mcp_server:
             told["misstep.mcp_server"] = self.mcp_server
         if number := attempt():
