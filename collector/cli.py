@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from collector.cli_access import audit, token_app
+from collector.cli_cluster import cluster_app
 from collector.cli_gate import gate
 from collector.cli_lessons import lessons_app, mcp, report, show_call
 from collector.cli_options import RULES, STORE, End, Filters, Start, To, sanitiser_from, settings_from
@@ -42,6 +43,7 @@ app = App(
 app.command(rules_app)
 app.command(sanitise_app)
 app.command(lessons_app)
+app.command(cluster_app)
 app.command(mcp)
 app.command(report)
 app.command(gate)

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +16,18 @@ import pytest
 from collector.cluster.client import Cluster
 from collector.cluster.publish import insert_arrow, send
 from collector.cluster.tables import VERSIONED, Layout, make, published
+from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
 from collector.engine import Turn
 from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.notes import note_changes
 from collector.engine.duckdb.outbox import Outbox
 from collector.engine.duckdb.store import Store
+from collector.engine.duckdb.write import put
 from collector.errors import Unavailable
 from tests.clickhouse import Front
-from tests.conftest import RunningCollector, wait_until
+from tests.conftest import RunningCollector, misstep, wait_until
+from tests.recorded import DAY, HOUR, NOW, failed, holding, mixed
 from tests.reports import made, pieces
 from tests.search import EXAMPLES
 
@@ -170,6 +175,64 @@ def whole(cluster: Cluster, sessions: int, most: int = 5) -> bool:
     )
 
 
+def test_an_existing_store_is_moved_and_compared(clickhouse: Front, tmp_path: Path) -> None:
+    url = clickhouse.database()
+    settings = {"CLUSTER": url, "HASH_KEY": "k" * 32, "RETENTION": "90d"}
+    said = misstep("cluster", "check", cwd=tmp_path, settings=settings)
+    assert (said.returncode, "run misstep cluster init" in said.stdout) == (1, True)
+    assert misstep("cluster", "init", cwd=tmp_path, settings=settings).returncode == 0
+    filled = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
+    holding(filled, mixed())
+    filled.close()
+
+    move = ("cluster", "publish", f"--from=duckdb:///{tmp_path}/m.duckdb")
+    moved = misstep(*move, cwd=tmp_path, settings=settings)
+    assert (moved.returncode, moved.stderr) == (0, "")
+    assert "the cluster has 600 events" in moved.stdout
+    again = misstep(*move, cwd=tmp_path, settings=settings)
+    assert again.stdout.startswith("0 rows published: the cluster has 600 events")
+
+    filled, cluster = Store.open(f"duckdb:///{tmp_path}/m.duckdb"), Cluster(url)
+    assert filled.publishing  # whoever opens it notes what changes
+    same(filled, cluster)
+    filled.close()
+    [event] = cluster.rows("select * except (service) from events_rows final where session is not null limit 1")
+    cluster.insert("events_rows", [event | {"version": event["version"] + 1, "message": "other"}], "wrong")
+    wrong = misstep(*move, cwd=tmp_path, settings=settings)
+    assert wrong.returncode == 1
+    assert "events, day" in wrong.stdout
+    cluster.close()
+
+
+def test_what_retention_removes_here_stays_in_the_cluster(cluster: Cluster) -> None:
+    """And goes in whole sessions, and not before it is published and computed."""
+    store = Store.open("duckdb://:memory:")
+    store.publishing = True
+    old, new = NOW - 3 * DAY, NOW - HOUR
+    events = [
+        *(failed(number, session="over", time_ns=old + number, received_ns=old + number) for number in range(1, 5)),
+        failed(5, session="goes on", time_ns=old, received_ns=old),
+        failed(6, session="goes on", time_ns=new, received_ns=new),
+        failed(7, session=None, time_ns=old, received_ns=old),
+    ]
+    with store.transaction() as cursor:
+        put(cursor, Changes(NOW, events=events))
+        note_changes(cursor, Changes(NOW, events=events))
+    assert store.prune(NOW, 2 * DAY) == 0  # nothing is published yet
+    while store.keep_up():
+        pass
+    publish(store, cluster)
+    tables = {table: cluster.rows(f"select * from {table} order by all") for table in VERSIONED}
+    assert store.prune(NOW, 2 * DAY) == 5
+    while store.keep_up():
+        pass
+    assert [row["event_id"] for row in store.rows("select event_id from events order by 1")] == [5, 6]
+    publish(store, cluster)
+    assert {table: cluster.rows(f"select * from {table} order by all") for table in VERSIONED} == tables
+    assert {row["session"] for row in tables["kept_chains"]} == {"over", "goes on"}
+    store.close()
+
+
 def killed(front: Front, start_collector: Callable[..., RunningCollector], kills: int, chance: random.Random) -> None:
     """Sends sessions to two collectors that are killed, as the cluster is, and counts at the end."""
     url = front.database()
@@ -191,7 +254,7 @@ def killed(front: Front, start_collector: Callable[..., RunningCollector], kills
         if isinstance(victim, RunningCollector):
             victim.start()
         else:
-            assert collectors[0].post("/v1/events", json.dumps(calls_of(sessions))).elapsed < timedelta(seconds=1)
+            assert collectors[0].post("/v1/events", json.dumps(calls_of(sessions))).elapsed < timedelta(seconds=5)
             sessions += 1
             front.start()
 

@@ -30,10 +30,12 @@ SENDERS = (  # of `seen`, `sampled`, `switches` and `unread`, which `about` tell
     ("records", "bigint", False),
 )  # fmt: skip
 LEAST_VERSION = (26, 0)  # of ClickHouse: what the statements were tested with
-# `final` and tokens need these: keys that may be null, and as many tokens as a day of turns has.
+# `final` and tokens need these: keys that may be null, and as many tokens as a day of turns has. A day in which nothing
+# was written for 25 hours becomes one part, so that reading it needs no merging; a late correction has it merged again.
+SETTLED = "min_age_to_force_merge_seconds = 90000, min_age_to_force_merge_on_partition_only = 1"
 SETTINGS = {
-    "plain": "allow_nullable_key = 1, non_replicated_deduplication_window = 20000",
-    "replicated": "allow_nullable_key = 1, replicated_deduplication_window = 20000, "
+    "plain": f"allow_nullable_key = 1, {SETTLED}, non_replicated_deduplication_window = 20000",
+    "replicated": f"allow_nullable_key = 1, {SETTLED}, replicated_deduplication_window = 20000, "
     "replicated_deduplication_window_seconds = 172800",
 }
 Column = tuple[str, str, bool]  # name, type in DuckDB, whether it is never null
