@@ -25,13 +25,13 @@ report: $(LOCKED) ## what the agents on this machine keep getting wrong, from th
 # Tests start Python hundreds of times: each start compiles what has no bytecode.
 test test-deep check: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(LOCKED) .venv/.node .venv/.chromium .venv/.adapters ## every claim, the browser's too
+test: $(LOCKED) .venv/.node .venv/.stack .venv/.chromium .venv/.adapters ## every claim, the browser's too
 	$(BIN)/pytest -n 2 --dist worksteal -m "not deep"
 
-test-deep: $(LOCKED) .venv/.node .venv/.chromium .venv/.adapters ## larger searches: more examples, soaks, all widths and themes
+test-deep: $(LOCKED) .venv/.node .venv/.stack .venv/.chromium .venv/.adapters ## larger searches: more examples, soaks, all widths and themes
 	MISSTEP_EXAMPLES=$${MISSTEP_EXAMPLES:-400} $(BIN)/pytest -n 2 --dist worksteal --timeout 3600 -m "deep or search"
 
-check: $(LOCKED) .venv/.adapters ## style, types and the tests that need neither a process nor a browser
+check: $(LOCKED) .venv/.stack .venv/.adapters ## style, types and the tests that need neither a process nor a browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	cd sdk && ../$(BIN)/mypy
@@ -68,7 +68,8 @@ lock: $(LOCKED) ## updates the lock files to new versions, with hashes
 	    'pyproject.toml --all-extras --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
 	    '--group build --constraints requirements-dev.lock --output-file requirements-build.lock' \
 	    'sdk/pyproject.toml --group sdk/pyproject.toml:adapters --output-file sdk/requirements-adapters.lock' \
-	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
+	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock' \
+	    '--group stack --constraints requirements-dev.lock --output-file requirements-stack.lock'; do \
 	  "$$uv" pip compile --universal --generate-hashes --no-header --quiet --upgrade --no-emit-package misstep-sdk $$lock || exit 1; \
 	done
 
@@ -86,6 +87,11 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml sdk/
 	@command -v node > /dev/null && command -v npm > /dev/null || \
 	  { uv=$$(./.ci/uv) && "$$uv" pip install --quiet --python $(BIN)/python --require-hashes -r requirements-node.lock; }
 	@cd tests/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --ignore-scripts --silent
+	@touch $@
+
+# What reads Helm charts, manifests of Kubernetes and PromQL: for a few tests only, and larger than most of the rest.
+.venv/.stack: $(LOCKED) requirements-stack.lock
+	@uv=$$(./.ci/uv) && "$$uv" pip install --quiet --python $(BIN)/python --require-hashes -r requirements-stack.lock
 	@touch $@
 
 # The agent frameworks that the SDK has adapters for, apart from Misstep's own environment.

@@ -81,6 +81,7 @@ def test_every_dependency_has_a_reason_and_no_other() -> None:
         ("requirements-bootstrap.lock", PROJECT["dependency-groups"]["bootstrap"]),
         ("requirements-node.lock", PROJECT["dependency-groups"]["node"]),
         ("sdk/requirements-adapters.lock", SDK["project"]["dependencies"] + SDK["dependency-groups"]["adapters"]),
+        ("requirements-stack.lock", PROJECT["dependency-groups"]["stack"]),
     ],
 )
 def test_lock_file_has_every_dependency_with_hashes_and_no_address(lock: str, wanted: list[str]) -> None:

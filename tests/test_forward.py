@@ -495,10 +495,14 @@ def test_the_recipe_sends_every_signal_to_a_base_address_and_never_gives_up() ->
     text = (Path(__file__).parent.parent / "docs/forward.md").read_text()
     [recipe] = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     written = yaml.safe_load(recipe)
-    [(name, exporter)] = written["exporters"].items()
+    name = "otlp_http/misstep"
+    exporter = written["exporters"][name]
     assert exporter["endpoint"] == load({}, {}, Path("no such file")).collector_url
     assert exporter["compression"] == "gzip"
     assert exporter["retry_on_failure"]["max_elapsed_time"] == "0s"
     pipelines = written["service"]["pipelines"]
     assert set(pipelines) == {"traces", "logs", "metrics"}
-    assert all(name in pipeline["exporters"] for pipeline in pipelines.values())
+    for pipeline in pipelines.values():
+        assert pipeline["exporters"] == list(written["exporters"]), "beside the one that is there"
+        assert pipeline["receivers"] == list(written["receivers"])
+        assert "processors" not in pipeline, "a rate needs its denominator"

@@ -7,9 +7,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import promql_parser
+import yaml
+
+from collector.telemetry import CALL_LABELS
 from tests.conftest import HTTP, RunningCollector, wait_until
 
 ROOT = Path(__file__).parent.parent
+RULES = (ROOT / "examples/prometheus-rules.yaml").read_text()
 
 
 def test_a_collector_shows_calls_and_firing_rules(
@@ -43,11 +48,47 @@ def test_a_collector_shows_calls_and_firing_rules(
     assert HTTP.get(f"{collector.url}/metrics", headers={"host": "evil.example"}).status_code == 403
     text = shown()
     assert 'misstep_alerts_firing{rule="many",severity="warning"} 0.0' in text
-    dashboard = json.loads((ROOT / "examples/grafana.json").read_text())
-    asked = {name for panel in dashboard["panels"] for one in panel["targets"] for name in _names(one["expr"])}
-    assert asked
-    assert asked - set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) == set()
+    shown_names = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    expressions = [*of_grafana(), *of_prometheus()]
+    recorded = set(re.findall(r"record: (\S+)", RULES))
+    assert len(expressions) > 15
+    for expression in expressions:
+        named = set(re.findall(r"\b(?:\w+:)?misstep_[\w:]+", expression))
+        assert named - shown_names - recorded == set(), expression
 
 
-def _names(expression: str) -> set[str]:
-    return set(re.findall(r"misstep_\w+", expression))
+def test_expressions_of_the_examples_are_promql_over_labels_that_there_are() -> None:
+    for expression in [*of_grafana(), *of_prometheus()]:
+        promql_parser.parse(expression)
+        for inside in re.findall(r"misstep_calls_total\{(.*?)\}", expression):
+            assert set(re.findall(r"(\w+)(?:=~|=|!=)", inside)) <= set(CALL_LABELS), expression
+        for inside in re.findall(r"by \((.*?)\)", expression):
+            known = {*CALL_LABELS, "rule", "severity", "fate", "reason", "instance"}
+            assert set(re.split(r",\s*", inside)) <= known, expression
+        if " / " in expression.replace("\n", " ") and "misstep_calls_total" in expression:
+            assert expression.count('rated="true"') >= 2, "a rate is of what the API takes for a rate"
+
+
+def test_the_rules_for_prometheus_have_its_form() -> None:
+    [group] = yaml.safe_load(RULES)["groups"]
+    assert group.keys() == {"name", "rules"}
+    for rule in group["rules"]:
+        kind = {"record", "expr"} if "record" in rule else {"alert", "expr", "labels", "annotations"}
+        assert kind <= rule.keys() <= kind | {"for", "labels"}, rule
+        for name in re.findall(r"\$labels\.(\w+)", json.dumps(rule)):
+            assert name in {*CALL_LABELS, "rule", "instance", "reason"}
+
+
+def of_grafana() -> list[str]:
+    """The expressions of the dashboard, with its variables filled in as Grafana does."""
+    board = json.loads((ROOT / "examples/grafana.json").read_text())
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    places = [panel["gridPos"] for panel in board["panels"]]
+    assert all(place["x"] + place["w"] <= 24 for place in places)
+    queries = [one["expr"] for panel in board["panels"] for one in panel["targets"]]
+    filled = (query.replace("$__rate_interval", "5m").replace("$__range", "6h") for query in queries)
+    return [query.replace("$service", "api|web") for query in filled]
+
+
+def of_prometheus() -> list[str]:
+    return [rule["expr"] for group in yaml.safe_load(RULES)["groups"] for rule in group["rules"]]
