@@ -30,8 +30,13 @@ from dashboard.page import NARROW_PX, VISITED, WIDTH
 # Streamlit's own bar; aligns links with their headings and wraps them; greys what is out of date at once after a
 # second, since a browser that fades it draws the page sixty times a second while the new answers come in; shows YAML
 # that is edited in the font of code; outlines what has the keyboard focus, since a grey background alone is hard to
-# see; and gives small grey text a contrast of at least 4.5:1.
+# see; and gives small grey text, the words of charts and code a contrast of at least 4.5:1.
+# The theme that a person chose counts on every page: Streamlit remembers one for each address.
 WHERE = """<head><script>
+{
+  const theme = localStorage.getItem("misstep-theme")
+  if (theme) localStorage.setItem(`stActiveTheme-${location.pathname}-v2`, JSON.stringify(theme))
+}
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
 {
   const [SEEN, SINCE, PAUSE_MS] = ["misstep-seen", "%s", 30 * 60 * 1000]
@@ -57,6 +62,10 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
 [data-testid=stApp] [data-testid=stCaptionContainer] {opacity: 0.66}
 [data-testid=stApp] [data-testid=stCaptionContainer] code {color: inherit}
+[data-testid=stApp] .vega-embed :is(.role-axis-label, .role-axis-title, .role-legend-label, .role-title) text {
+  fill: currentColor; fill-opacity: 0.7
+}
+[data-testid=stCode] .token {color: inherit}
 [class*=st-key-yaml] textarea {font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace}
 [data-testid=stElementContainer][data-stale=true] {transition: opacity 0s 1s}
 [data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}

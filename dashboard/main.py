@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard.access import sign_in
 from dashboard.menu import FIRST, TITLES
-from dashboard.parts import components, saved_views, search_box
+from dashboard.parts import components, saved_views, search_box, theme_switch
 
 SIDEBAR_PX = 220
 
@@ -28,5 +28,6 @@ if sign_in.passed():
     components.sidebar(page.url_path)
     with st.sidebar:
         saved_views.show(page.url_path)
+        theme_switch.show()
     search_box.show()
     page.run()

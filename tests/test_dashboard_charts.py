@@ -213,7 +213,7 @@ def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
     [rows] = made["datasets"].values()
     assert rows[0]["time"].endswith(("Z", "+00:00", "+0000"))
     ends = made["layer"][0]["encoding"]["x"]["scale"]["domain"]
-    assert [(end["hours"], end["utc"]) for end in ends] == [(11, True), (13, True)]
+    assert [int(end["expr"]) / 1000 for end in ends] == [moment.timestamp() for moment in SPAN]
     assert "%H:%M" in json.dumps(made)
     assert "%d %b %Y" in made["layer"][0]["encoding"]["x"]["axis"]["labelExpr"]
     assert "%I" not in json.dumps(made)
@@ -312,6 +312,22 @@ def contrast(one: str, other: str) -> float:
 
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+def test_a_category_has_one_colour_in_both_themes() -> None:
+    assert colours.LIGHT.category == colours.DARK.category
+
+
+@pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])
+def test_numbers_on_the_heat_map_can_be_read_at_every_share(palette: colours.Palette) -> None:
+    below, above, flip = palette.on_ramp
+    for percent in range(101):
+        shade = "#" + "".join(
+            f"{round(low + (high - low) * (percent / 100) ** 0.5):02X}"
+            for low, high in ((int(end[0], 16), int(end[1], 16)) for end in
+                              zip(*([colour[at : at + 2] for at in (1, 3, 5)] for colour in palette.ramp), strict=True))
+        )  # fmt: skip
+        assert contrast(above if percent / 100 > flip else below, shade) >= 4.5, percent
 
 
 @pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])

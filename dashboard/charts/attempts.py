@@ -35,7 +35,7 @@ def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Picture:
-    """Hazard by length with its interval; points are hollow where fewer than 20 streaks reached the length.
+    """The chance of another mistake by length, with its interval; hollow where fewer than 20 streaks reached it.
 
     `frame`: length, hazard, low, high, streaks; `stops`: length, label, the limits at which agents stop by themselves.
     """
@@ -51,7 +51,7 @@ def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Pictur
         fill=alt.FillValue(palette.paper, condition=where("datum.certain", colour)),
         tooltip=[
             Tooltip("length:O"),
-            Tooltip("hazard:Q", format=".1%"),
+            Tooltip("hazard:Q", format=".1%", title="chance of another"),
             Tooltip("streaks:Q", format=",d", title="reached n"),
         ],
     )

@@ -6,7 +6,7 @@ schema (1.7 and 5 ms).
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib import import_module
 from typing import Any
 
@@ -48,10 +48,25 @@ def tight(picture: Picture) -> Picture:
     return picture
 
 
+def tall(picture: Picture, px: float, rows: int) -> Picture:
+    """The chart with so many rows of this height, beside which its axes and legend have room of their own.
+
+    Not as a step, of which Vega warns where a chart also fits the page's width.
+    """
+    fitted: Picture = picture.properties(
+        height=px * max(rows, 1), autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
+    )
+    return fitted
+
+
 def time_axis(span: Span, field: str = "time") -> alt.X:
-    """A time axis over the whole range, also where there are no data."""
+    """A time axis over the whole range, also where there are no data.
+
+    As expressions, since Vega reads dates of a mark with two ends (`x2`) in two ways, and warns that they differ.
+    """
     axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8)
-    return alt.X(f"{field}:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
+    ends = [alt.ExprRef(str(round(moment.timestamp() * 1000))) for moment in span]
+    return alt.X(f"{field}:T", axis=axis, scale=alt.Scale(domain=ends))
 
 
 def value_axis(palette: Palette, form: str = ",d", title: str | None = None, *, whole: bool = False) -> alt.Axis:

@@ -5,19 +5,19 @@ titles.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import polars as pl
 from altair import Tooltip
 
-from dashboard.charts.axes import HEIGHT, PERCENT, Picture, Span, colour, names_axis, time_axis, value_axis, where
+from dashboard.charts.axes import HEIGHT, PERCENT, Picture, Span, colour, names_axis, tall, time_axis, value_axis, where
 from dashboard.charts.colours import Palette, slot
 from dashboard.data import frames
 from dashboard.parts import words
 
 LINES, LINE_LABEL = 6, 60  # label sets of a rule with a colour of their own; characters of their names
-AT, STRIP_HEIGHT = Tooltip("time:T", format="%d %b %H:%M"), 90
+AT, STRIP_HEIGHT, TREND_HEIGHT = Tooltip("time:T", format="%d %b %H:%M"), 90, 44
 # Marks of a logarithmic axis of durations: two at least between any two neighbouring powers of ten.
 TIMES_MS: Mapping[float, str] = {
     0.1: "0.1 ms", 1: "1 ms", 10: "10 ms", 100: "100 ms", 1e3: "1 s", 1e4: "10 s", 6e4: "1 min", 18e4: "3 min",
@@ -108,6 +108,22 @@ def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) 
             for outline in (4, 0)  # at first in the colour of the page, for labels over bars
         ]  # fmt: skip
     return layers
+
+
+def trend(values: Sequence[float], palette: Palette) -> Picture:
+    """Values over time as small bars without axes, for the card of a figure."""
+    frame = pl.DataFrame(
+        {"at": range(len(values)), "value": list(values)}, schema={"at": pl.Int64, "value": pl.Float64}
+    )
+    picture: Picture = (
+        alt.Chart(frame, height=TREND_HEIGHT)
+        .mark_bar(color=palette.quiet, cornerRadius=1)
+        .encode(
+            x=alt.X("at:O", axis=None, scale=alt.Scale(paddingInner=0.4)),
+            y=alt.Y("value:Q", axis=None, scale=alt.Scale(domainMin=0)),
+        )
+    )
+    return picture
 
 
 def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
@@ -254,4 +270,4 @@ def firings(frame: pl.DataFrame, palette: Palette, span: Span, *, small: bool = 
     )  # fmt: skip
     bars = base.mark_bar(height=10).encode(x2=alt.X2("until:T"))
     starts = base.mark_tick(thickness=2, size=16)  # so that short ones are visible too
-    return alt.layer(bars, starts).properties(height=alt.Step(22))
+    return tall(alt.layer(bars, starts), 22, frame["name"].n_unique())

@@ -7,12 +7,12 @@ import altair as alt
 import polars as pl
 from altair import Tooltip
 
-from dashboard.charts.axes import PERCENT, Picture, colour, names_axis, value_axis, where
+from dashboard.charts.axes import PERCENT, Picture, colour, names_axis, tall, value_axis, where
 from dashboard.charts.colours import ATTRIBUTIONS, Palette
 from dashboard.data import frames
 from dashboard.parts import words
 
-NAMES_PX, ROW_PX = 140, 28
+NAMES_PX, ROW_PX, PAIR_PX = 140, 28, 28
 # The side of a dot on which its label is, its alignment, its distance.
 BESIDE: Sequence[tuple[str, Literal["left", "right"], int]] = (("right", "left", 12), ("left", "right", -12))
 
@@ -45,7 +45,7 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
         .add_params(alt.selection_point(name="picked", fields=["attribution"]))
     )
     labels = base.mark_text(align="left", dx=6, color=palette.ink).encode(text=alt.Text("label:N"))
-    return alt.layer(bars, labels).properties(height=alt.Step(26))
+    return tall(alt.layer(bars, labels), 26, rows.height)
 
 
 def heat_map(
@@ -78,9 +78,11 @@ def heat_map(
         tooltip=[Tooltip("tool:N"), Tooltip("error_class:N"), Tooltip("errors:Q", format=",d"),
                  Tooltip("calls:Q", format=",d"), Tooltip("share:Q", format=".1%", title="of the tool's calls")],
     ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
-    ink = alt.ColorValue(palette.ink, condition=where("datum.certain && datum.share > 0.3", palette.paper))
+    below, above, share = palette.on_ramp
+    tests = {f"datum.certain && datum.share > {share}": above, "datum.certain": below}
+    ink = alt.ColorValue(palette.ink, condition=[where(test, colour) for test, colour in tests.items()])
     labels = base.mark_text(fontSize=11).encode(text=alt.Text("errors:Q", format=",d"), color=ink)
-    return alt.layer(cells, labels).properties(height=alt.Step(26))
+    return tall(alt.layer(cells, labels), 26, rows["tool"].n_unique())
 
 
 def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str, *, small: bool = False) -> Picture:
@@ -109,12 +111,12 @@ def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str, *, small:
         )
         layers.insert(0, tint.encode(x=alt.X("tint_from:Q", scale=scale), x2=alt.X2("tint_to:Q")))
     if small:
-        return alt.layer(*layers).properties(height=alt.Step(ROW_PX))
+        return tall(alt.layer(*layers), ROW_PX, rows.height)
     said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
         x=alt.X("high:Q", scale=scale), text=alt.Text("label:N")
     )
     # Vega underestimates the width of text: without this, the last word would be cut off at the edge.
-    return alt.layer(*layers, said).properties(height=alt.Step(ROW_PX), padding={"right": 14})
+    return tall(alt.layer(*layers, said).properties(padding={"right": 14}), ROW_PX, rows.height)
 
 
 def paired_bars(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> Picture:
@@ -139,9 +141,8 @@ def paired_bars(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -
                 Tooltip("sentence:N"),
             ],
         )
-        .properties(height=alt.Step(11))
     )
-    return picture
+    return tall(picture, PAIR_PX, frame.height)
 
 
 def dumbbells(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> Picture:
@@ -171,7 +172,7 @@ def dumbbells(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> 
     second = base.mark_point(size=70, opacity=1, filled=True, yOffset=4).encode(
         x=alt.X("b:Q"), color=ink, tooltip=tooltip
     )
-    return alt.layer(*layers, first, second).properties(height=alt.Step(34))
+    return tall(alt.layer(*layers, first, second), 34, frame.height)
 
 
 def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
@@ -198,7 +199,7 @@ def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
         .mark_text(align="left", dx=-NAMES_PX, color=palette.quiet)
         .encode(x=alt.value(0), text=text)
     )
-    return alt.layer(bars, ticks, names, headings).properties(height=alt.Step(24))
+    return tall(alt.layer(bars, ticks, names, headings), 24, frame.height)
 
 
 def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:

@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import menu
-from dashboard.charts import colours
+from dashboard.charts import charts, colours
 from dashboard.charts.axes import Picture, tight
 from dashboard.data import client, frames
 from dashboard.data.client import Collector, Problem
@@ -261,9 +261,10 @@ def figures(page: Page, items: Sequence[Figure]) -> None:
                     delta=item.delta,
                     delta_color="inverse" if item.clear else "off",
                     help=item.help,
-                    chart_data=list(item.trend) or None,
-                    chart_type="bar",
                 )
+                if item.trend:
+                    alt_text = f"{item.label} in {len(item.trend)} equal parts of the range."
+                    chart(charts.trend(item.trend, page.palette), f"trend-{page.name}-{item.label}", alt_text)
                 if item.note:
                     quiet(item.note)
                 if item.to:

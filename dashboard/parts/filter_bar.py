@@ -315,7 +315,6 @@ def _about(filters: Filters, collector: Collector, zone: ZoneInfo) -> None:
 
         bound = bind("time-zone", chosen if chosen in options else "", write, label="visible")
         st.selectbox("Time zone", options, format_func=lambda name: name or f"the browser's ({browser})", **bound)
-        st.caption("Light or dark: as your browser is set.")
         st.divider()
         st.markdown("**About**")
         st.caption(f"Misstep {words.plain(share.VERSION)}, asking the collector at {words.plain(collector.place)}.")

@@ -15,7 +15,7 @@ from dashboard.data.client import Problem
 from dashboard.data.filters import parse
 from dashboard.menu import TITLES
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, rule_forms, sentences, share, words
+from dashboard.parts import components, fresh_rows, link_table, rule_forms, sentences, share, words
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
@@ -128,6 +128,17 @@ def _each(page: Page, alerts: pl.DataFrame, key: str) -> None:
         page, listed, columns, name=key, caption=f"{words.plural(more.height, 'more alert')}.", to=_address(page),
         wide=("since", "summary"),
     )  # fmt: skip
+    names = [f"{row['rule']} · {row['about']}".removesuffix(" · ") for row in listed.iter_rows(named=True)]
+    number = st.selectbox(
+        "Silence one of them",
+        range(more.height),
+        index=None,
+        format_func=lambda number: words.plain(names[number], 120),
+        key=f"alerts-more-{key}",
+        placeholder="Choose an alert",
+    )
+    if number is not None:
+        _alert(page, more.row(number, named=True))
 
 
 def _compared(row: Mapping[str, Any]) -> str:
@@ -190,7 +201,7 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
 
 
 def _alert(page: Page, row: Mapping[str, Any]) -> None:
-    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(border=True, horizontal=not page.small, vertical_alignment="center", gap="small"):
         word = f"{STATES.get(row['state'], ':gray')}[{colours.ALERT_WORDS.get(row['state'], row['state'])}]"
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
         compared = words.plain(_compared(row)).replace(" ", "\u00a0")  # no line break inside
@@ -199,6 +210,7 @@ def _alert(page: Page, row: Mapping[str, Any]) -> None:
         facts = [f"for {lasts}", words.plain(row.get("severity"))]
         of = words.MEASURED_ON.get(row.get("measure") or "", "call")
         facts += [words.plural(row["calls"], of)] if row.get("calls") else []
+        facts += ["new since your last visit"] if fresh_rows.is_fresh(page, row["since"]) else []
         facts += ["silenced"] if row["silenced"] else []
         facts += [f"held back by {words.plain(row['inhibited_by'])}"] if row.get("inhibited_by") else []
         with st.container(gap=None):

@@ -6,11 +6,10 @@ from dashboard.charts import charts
 from dashboard.data import frames
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, link_table, time_marks, words
+from dashboard.parts import components, fresh_rows, link_table, time_marks, words
 
 STATES = ("new", "regressed", "ongoing", "ignored", "resolved")
 USUAL = "-events"
-FRESH = "●"
 GROUPS = 500  # that are asked for at once
 NAMES = (
     "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "rated",
@@ -70,27 +69,13 @@ def _groups(page: Page) -> None:
     if rows.is_empty():
         components.quiet(f"No group is {state}.")
         return
-    shown = _marked(page, _in_words(page, rows))
+    shown = fresh_rows.marked(page, _in_words(page, rows), "error_class", "first_seen", "group")
     link_table.table(
         page, shown, columns, usual=USUAL, cut=answer.cut,
         caption=f"Groups of equal errors; first: {shown['error_class'][0]}.",
         to=lambda row: components.address(page, "group", fingerprint=row["fingerprint"]),
         wide=("state", "trend", "sessions", "spread_words", "recovery", "first", "may_last"),
     )  # fmt: skip
-
-
-def _marked(page: Page, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with a mark on groups that are new since the reader's last visit, and a line that says so."""
-    if page.visited is None:
-        return rows
-    fresh = pl.col("first_seen") > page.visited
-    number = rows.filter(fresh).height
-    at = words.clock(page.visited, page.zone, now=page.now)
-    many = f"{words.plural(number, 'group')} with {FRESH}" if number else "No group"
-    components.quiet(f"{many} {'are' if number > 1 else 'is'} new since your last visit, which ended {at}.")
-    return rows.with_columns(
-        error_class=pl.when(fresh).then(pl.format(FRESH + " {}", "error_class")).otherwise("error_class")
-    )
 
 
 def _in_words(page: Page, rows: pl.DataFrame) -> pl.DataFrame:

@@ -45,12 +45,17 @@ def _in_words(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _tones(page: Page) -> dict[str, str]:
+    """Colours of what did not go well; `ok` is the colour of a mark, too light for words."""
+    return {outcome: colour for outcome, colour in page.palette.outcome.items() if outcome != "ok"}
+
+
 def _columns(page: Page) -> dict[str, link_table.Column]:
     # In narrow windows, one column has both outcome and class.
     name, title = ("result", "outcome") if page.narrow else ("error_class", "class")
     return {
         "time": link_table.when("time", page, day=not page.narrow),
-        "outcome": link_table.text("outcome", 10, tones=page.palette.outcome),
+        "outcome": link_table.text("outcome", 10, tones=_tones(page)),
         "shown_tool": link_table.name("tool", 24),
         name: link_table.text(title, 28),
         "service": link_table.name("service", 18),

@@ -16,6 +16,7 @@ from dashboard.parts import (
     change_list,
     components,
     filter_bar,
+    fresh_rows,
     headline,
     link_table,
     seen_before,
@@ -139,15 +140,16 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
 
 
 def _groups(page: Page) -> None:
-    columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "last_seen", "template")
+    columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "first_seen", "last_seen", "template")
     rows = page.ask("groups", sort="-last_seen", limit=str(GROUPS)).pick(*columns)
     more = "+" if rows.height == GROUPS else ""
     if more:
         rows = page.ask("groups", sort="-events", limit=str(GROUPS)).pick(*columns)
     fresh = rows.filter(pl.col("state").is_in(FRESH)).sort("events", descending=True)
-    for fingerprint, state, name, tool, events, spread, seen, template in fresh.head(ROWS).iter_rows():
+    for fingerprint, state, name, tool, events, spread, began, seen, template in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
-        facts = [state, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone)]
+        said = f"{fresh_rows.FRESH} {state}" if fresh_rows.is_fresh(page, began) else state
+        facts = [said, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone)]
         facts += [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
         taken = len(name or "") + sum(len(fact.replace("\\", "")) + 3 for fact in facts)
         room = (SHORT_LINE if page.narrow else LINE) - taken

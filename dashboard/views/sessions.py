@@ -6,7 +6,7 @@ import polars as pl
 
 from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
-from dashboard.parts import components, endings, link_table, words
+from dashboard.parts import components, endings, fresh_rows, link_table, words
 
 WORST = "-worst_streak,-errors"
 ANY = "any"
@@ -31,6 +31,7 @@ def body(page: Page) -> None:
             components.nothing(page, "sessions")
             return
         worst = rows.sort("worst_streak", descending=True).row(0, named=True)
+        rows = fresh_rows.marked(page, rows.with_columns(named="session"), "named", "started", "session")
         link_table.table(
             page,
             rows.with_columns(
@@ -48,7 +49,7 @@ def body(page: Page) -> None:
 
 def _columns(page: Page) -> dict[str, Any]:
     return {
-        "session": link_table.name("session", 26),
+        "named": link_table.name("session", 26, by="session"),
         "state": link_table.text("ended", 24, endings.HELP),
         "errors": link_table.number("errors"),
         "lasting": link_table.number("lasting", words.HELP["lasting errors"]),

@@ -25,7 +25,7 @@ def settings(page: Page) -> dict[str, str]:
 
 
 def body(page: Page) -> None:
-    """Lengths and hazard, the simulator, agents' own counts, open and longest streaks."""
+    """Lengths, the chance of another, the simulator, agents' own counts, open and longest streaks."""
     with components.part():
         asked = settings(page)
         rows = page.ask("streaks/summary", limit=MOST, **asked).pick(
@@ -40,11 +40,11 @@ def body(page: Page) -> None:
             text = f"{words.plural(rows['streaks'][0], 'streak')} by length."
             components.chart(attempts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
         with right:
-            st.subheader("Hazard", anchor=False, help=words.HELP["hazard"])
+            st.subheader("Chance of another", anchor=False, help=words.HELP["hazard"])
             stops = _stops(page, asked["kind"])
             picture = attempts.hazard(rows.filter(pl.col("length") <= 10), page.palette, stops)
             told = "".join(f" {label}." for label in stops["label"])
-            components.chart(picture, "hazard", f"Hazard by length.{told}")
+            components.chart(picture, "hazard", f"The chance of another mistake by length.{told}")
             components.sampled(page)
     components.beside("Limit simulator", _limits, page, asked, help=words.HELP["limit simulator"])
     left, right = components.pair("streaks-2")

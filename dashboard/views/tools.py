@@ -10,6 +10,7 @@ from dashboard.parts import components, link_table, words
 
 COUNTED = ("calls", "ok", "errors", "cancelled", "denied", "unknown", "rated")
 TOP_TOOLS, TOP_CLASSES, LABELS, RATES = 20, 15, 8, 12
+FEW_CLASSES = 8  # in a small window
 
 
 def body(page: Page) -> None:
@@ -148,7 +149,9 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
         .join(rows.select("tool", "calls"), on="tool")
     )
     totals = cells.group_by("category", "error_class").agg(pl.col("errors").sum()).sort("errors", descending=True)
-    classes = totals.head(TOP_CLASSES).sort("category", "error_class")["error_class"].to_list()
+    classes = (
+        totals.head(FEW_CLASSES if page.small else TOP_CLASSES).sort("category", "error_class")["error_class"].to_list()
+    )
     shown = cells.filter(pl.col("tool").is_in(top) & pl.col("error_class").is_in(classes))
     if shown.is_empty():
         components.quiet("No tool failed.")

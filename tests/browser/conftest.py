@@ -63,6 +63,33 @@ class Dashboard:
         self.process.wait(20)
 
 
+# Texts that WCAG finds too faint for what is behind them: contrast below 4.5, of large ones below 3. Not words on marks
+# of charts and on the slider's thumb, which lie beside what they are drawn on.
+FAINT = """() => {
+    const number = text => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a] }
+    const over = ([r, g, b, a], back) => [r, g, b].map((v, place) => v * a + back[place] * (1 - a))
+    const light = colour => colour.map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0)
+    const lineage = e => { const found = []; for (; e; e = e.parentElement) found.push(e); return found }
+    const drawn = ".role-axis-label text, .role-axis-title text, .role-legend-label text, .role-title text"
+    const seen = e => e.textContent.trim() && e.checkVisibility({opacityProperty: true, visibilityProperty: true})
+        && !e.closest(":disabled, [aria-disabled=true], [data-testid=stSlider], .search-box")
+    const texts = [...document.querySelectorAll("[data-testid=stApp] :not(svg *, svg, style, script)")]
+        .filter(e => [...e.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()))
+    return [...texts, ...document.querySelectorAll(drawn)].filter(seen).flatMap(e => {
+        const own = getComputedStyle(e), above = lineage(e), drawn = e.namespaceURI.endsWith("svg")
+        const first = drawn ? own.fillOpacity : 1
+        const opacity = above.reduce((product, each) => product * getComputedStyle(each).opacity, first)
+        const back = above.map(each => number(getComputedStyle(each).backgroundColor)).reverse()
+            .reduce((behind, layer) => over(layer, behind), [255, 255, 255])
+        const [r, g, b, a] = number(drawn ? own.fill : own.color)
+        const [dark, bright] = [over([r, g, b, a * opacity], back), back].map(light).sort((one, other) => one - other)
+        const contrast = (bright + 0.05) / (dark + 0.05), least = parseFloat(own.fontSize) >= 24 ? 3 : 4.5
+        return contrast < least ? [`${e.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`] : []
+    })
+}"""
+
+
 class Tab:
     """A page of the browser that remembers what went wrong in it and whom it called."""
 
@@ -75,7 +102,7 @@ class Tab:
         self.page.on("request", lambda request: self._asked(request.url, host))
 
     def _heard(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" or message.text.startswith("WARN"):  # as Vega's warnings do
             self.errors.append(message.text)
 
     def _asked(self, url: str, host: str) -> None:
@@ -100,6 +127,7 @@ class Tab:
         assert self.page.get_by_text("failed (id").count() == 0
         assert self.errors == []
         assert self.strangers == []
+        assert self.page.evaluate(FAINT) == []
         overflow = (
             "() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth }"
         )
