@@ -18,6 +18,10 @@ class Recent(Generic[V]):
         self._old: dict[Any, V] = {}
         self.whole = whole
 
+    def __bool__(self) -> bool:
+        """Whether any entry is remembered."""
+        return bool(self._young or self._old)
+
     def get(self, key: object) -> V | None:
         found = self._young.get(key)
         return found if found is not None else self._old.get(key)

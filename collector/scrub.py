@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from collector.columns import TEXTS, Row
+from collector.recent import Recent
 from collector.recognise.identify import canonical
 from collector.recognise.readers import as_text
 from collector.report import Report, as_row
@@ -28,6 +29,7 @@ READ_BYTES = 64 << 10  # of a JSON value that may contain a secret: the rest wou
 MESSAGE_CHARS, STACK_CHARS, ASKED_CHARS = 4 << 10, 16 << 10, 8 << 10
 NAMES_REMEMBERED = 1_000  # sets of column names cached, limited because senders may use random names
 NAME_CHARS = 512  # names and ids
+SEARCHED_BYTES, SEARCHED_REMEMBERED = 8 << 10, 500  # the longest texts that are remembered, and half of how many are
 
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
@@ -38,6 +40,7 @@ SCRUBBED = frozenset(TEXTS).difference(
     ("phase", "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "template"),
     ("model_from",),
 )
+Searched = tuple[dict[str, Any], tuple[str, ...]]  # clean texts, and the rules of the cuts
 Doubtful = dict[str, tuple[Any, int]]  # values that may contain a secret, each with its size as JSON
 
 
@@ -86,12 +89,13 @@ class Scrubber:
         self._hash_key = hash_key
         self._dimensions = dimensions
         self._names: dict[tuple[str, ...], Held] = {}
+        self._known: Recent[Searched] = Recent(SEARCHED_REMEMBERED)
 
     def scrub(self, texts: dict[str, Any], redacted: Counter[str]) -> dict[str, Any]:
         """The texts without secrets, whose rules are counted. An id that had one gets a keyed hash, so that it stays
         distinct.
         """
-        clean, rules = self._sanitiser.scrub_report(texts)
+        clean, rules = self._searched(texts)
         if not rules:
             return clean
         redacted.update(rules)
@@ -100,6 +104,20 @@ class Scrubber:
                 clean[name] = f"{clean[name]} {params_hash(texts[name], self._hash_key):016x}"
         secrets = self._sanitiser.secrets(rules)
         return {**clean, "redactions": secrets} if secrets else clean
+
+    def _searched(self, texts: dict[str, Any]) -> Searched:
+        """What the sanitiser makes of these texts. What it has searched before is known by a keyed digest, so that only
+        clean texts are remembered: a conversation repeats its texts in each request.
+        """
+        [document] = written([texts])
+        if document is None or len(document) > SEARCHED_BYTES:
+            return self._sanitiser.scrub_report(texts)
+        mark = hashlib.blake2b(document, digest_size=16, key=self._hash_key).digest()
+        if (found := self._known.get(mark)) is None:
+            found = self._sanitiser.scrub_report(texts)
+            if "failed" not in found[1]:  # there may be more time for it later
+                self._known.put(mark, found)
+        return found
 
     def reports(self, reports: Iterable[Report], redacted: Counter[str]) -> Mapping[tuple[str, ...], list[Row]]:
         """Cuts from the reports what must not stay, counted by rule; returns them by the names of their columns."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.record import Record, Scope, SpanEvent
+from collector.recognise import messages
 from collector.recognise.messages import unflattened
 from collector.recognise.readings import Rules
 from collector.recognise.recognise import Recognised, recognise
@@ -590,3 +591,22 @@ def test_an_output_of_a_strange_type_is_a_result_all_the_same(kind: object) -> N
     output = {"type": kind, "error": "boom"}
     [told] = tool_results(ai_sdk(output), PLAIN)
     assert (told.call_id, told.outcome, told.text) == ("c1", "error", "boom")
+
+
+def test_a_message_that_is_told_again_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"role": "assistant", "tool_calls": [{"id": "call_77aa", "function": {"name": "ls", "arguments": "{}"}}]}
+    told = {"role": "tool", "tool_call_id": "call_77aa", "content": "Error: no such folder /srv/once"}
+    first = tool_results(json.dumps([asked, told]), Rules())
+    walked: list[object] = []
+
+    def walk(value: dict[str, Any], _: int) -> list[Any]:
+        walked.append(value)
+        return []
+
+    monkeypatch.setattr(messages, "_message", walk)
+    new = {"role": "user", "content": "Once more."}
+    again = tool_results(json.dumps([asked, told, new]), Rules())
+    assert walked == [new]
+    assert [(one.call_id, one.tool, one.outcome, one.text) for one in again] == [
+        (one.call_id, one.tool, one.outcome, one.text) for one in first
+    ]

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import time
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import CHECKS
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.sanitise import FAILED, LIMIT, Sanitiser, written
+from collector.scrub import Scrubber
 from tests.conftest import misstep
 from tests.search import searching
 from tests.secrets import assemble, fakes, harmless, kept, survives
@@ -740,3 +742,14 @@ def test_a_mebibyte_costs_no_more_a_byte_than_64_kibibytes(piece: str) -> None:
     small = max(min(seconds({"a": text}) for _ in range(3)), 0.002)
     assert seconds({"a": [text] * 16}) <= 16 * 3 * small
     assert seconds({"a": text * 16}) <= 16 * 3 * small
+
+
+def test_texts_that_are_told_again_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "gh" + "p_" + "a1B2c3D4" * 5
+    scrubber = Scrubber(Sanitiser(load_rules()), b"a key")
+    counted: Counter[str] = Counter()
+    first = scrubber.scrub({"message": f"token {secret}"}, counted)
+    assert secret not in repr((first, scrubber.__dict__))
+    monkeypatch.setattr(Sanitiser, "scrub_report", lambda *_: pytest.fail("searched again"))
+    assert scrubber.scrub({"message": f"token {secret}"}, counted) == first
+    assert counted.total() == 2

@@ -51,11 +51,11 @@ class Known:
         keys: set[int] = set()
         needed: set[int] = set()
         for entry in entries:
-            around = [key for key, _ in entry.around]
-            keys.update(entry.keys, entry.refs, around)
-            needed.update(entry.refs)
-            if entry.refs:
-                needed.update(around)
+            keys.update(entry.keys)
+            if entry.refs or entry.around:
+                around = [key for key, _ in entry.around]
+                keys.update(entry.refs, around)
+                needed.update(entry.refs, around if entry.refs else ())
             if entry.event_id is not None or "_site" in entry.reports[0]:
                 needed.update(entry.keys)
         return keys - self.asked, needed
@@ -126,12 +126,14 @@ def join(entries: Sequence[Entry], known: Known, below: Below, changes: Changes)
     joiner = Joiner()
     for entry in entries:
         own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
-        entry.keys += [ref for ref in entry.refs if ref in shared]
-        entry.keys += [key for key, inner in entry.around if key in outer and _is_inside(outer[key], inner, below)]
+        if entry.refs or entry.around:
+            entry.keys += [ref for ref in entry.refs if ref in shared]
+            entry.keys += [key for key, inner in entry.around if key in outer and _is_inside(outer[key], inner, below)]
         alone = entry.event_id is None and shared.isdisjoint(entry.keys)
         if alone:
             own = changes.new_id(own)
-        _note(entry, own, shared, changes)
+        if entry.refs or entry.around:
+            _note(entry, own, shared, changes)
         if alone:
             changes.add(fold(entry.reports), own, entry.reports)
             changes.keys.update(dict.fromkeys(entry.keys, own))

@@ -25,11 +25,13 @@ def below_key(trace: str, parent: str, tool: str) -> int:
 
 def is_call_span(report: Report) -> bool:
     """Whether this is the span of a call, of which another span may tell too."""
-    return (
+    return bool(
         report.get("operation") == "tool"
         and report.get("source_signal") == "span"
         and "_lends" not in report
-        and all(report.get(name) for name in ("trace_id", "span_id", "tool"))
+        and report.get("trace_id")
+        and report.get("span_id")
+        and report.get("tool")
     )
 
 
@@ -68,7 +70,7 @@ class Below:
 
     def events_below(self, report: Report) -> Sequence[int]:
         """The events of the spans of the same tool that are below this one."""
-        if not is_call_span(report):
+        if not self._calls or not is_call_span(report):
             return ()
         return self._calls.get(below_key(report["trace_id"], report["span_id"], report["tool"])) or ()
 

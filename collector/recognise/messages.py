@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from collector.decode.record import Record
+from collector.recent import Recent
 from collector.recognise.readers import PLACE, as_params, as_text, parsed, present
 
 MARKS = re.compile(
@@ -50,6 +54,8 @@ WRAPPERS = ("parts", "content", "contents", "messages", "message", "tool_calls",
 MESSAGES = re.compile(r"\s*(?:\{.*?\"messages\"\s*:\s*)?\[\s*", re.DOTALL)
 COMMA = re.compile(r"\s*,\s*")
 DECODER = json.JSONDecoder()
+# Each request of a conversation repeats all messages before it.
+WALKED_BYTES, WALKED_REMEMBERED = 8 << 10, 500  # the longest message that is remembered, and half of how many are
 FLAT = re.compile(r"^(?P<head>.*?)\.(?P<index>[0-9]{1,6})\.(?:message\.)?(?P<rest>.+)$")
 
 
@@ -64,12 +70,15 @@ class Call:
 
 @dataclass(slots=True)
 class Result:
-    """A tool's result as sent to the model; `mark` is the state given by the message, such as "error"."""
+    """A tool's result as sent to the model; `mark` is the state given by the message, such as "error"; `judged` is for
+    what results.py has made of it.
+    """
 
     call_id: str
     tool: str
     value: Any
     mark: str
+    judged: Any = field(default=None, compare=False)
 
     @property
     def tells(self) -> bool:
@@ -146,9 +155,28 @@ def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | ModelTurn]:
         yield from (Result(call_id, "", text.strip(), "") for call_id, text in blocks)
     elif isinstance(value, list):
         for one in value:
-            yield from _walk(parsed(one) if depth < 2 else one, depth + 1)
+            message = parsed(one) if depth < 2 else one
+            yield from _walked(message) if depth == 0 and isinstance(message, dict) else _walk(message, depth + 1)
     elif isinstance(value, dict):
         yield from _message(value, depth)
+
+
+_WALKED: Recent[Sequence[Call | Result | ModelTurn]] = Recent(WALKED_REMEMBERED)
+
+
+def _walked(message: dict[str, Any]) -> Sequence[Call | Result | ModelTurn]:
+    """What is in a message of a conversation, which must not be changed: equal messages are walked once."""
+    try:
+        whole = msgspec.json.encode(message)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return [*_walk(message, 1)]
+    if len(whole) > WALKED_BYTES:
+        return [*_walk(message, 1)]
+    mark = blake2b(whole, digest_size=16).digest()
+    if (found := _WALKED.get(mark)) is None:
+        found = [*_walk(message, 1)]
+        _WALKED.put(mark, found)
+    return found
 
 
 def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | ModelTurn]:

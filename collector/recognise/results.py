@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from collector.decode.record import Record
 from collector.recognise.identify import (
@@ -97,8 +97,10 @@ class _Conversation:
     def add(self, found: Call | Result | ModelTurn) -> None:
         if isinstance(found, Result):
             # Here already: a later call may have the same id.
-            call = _numbered(found, self._waiting, self._seen) or self.call_of(found)
-            self.results.append((found, call, self.exchange))
+            call = _numbered(found, self._waiting, self._seen)
+            if call and call.call_id != found.call_id:
+                found = replace(found, call_id=call.call_id)
+            self.results.append((found, call or self.call_of(found), self.exchange))
             return
         self.exchange = len(self.results)
         if isinstance(found, Call):
@@ -142,7 +144,6 @@ def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str
         seen[call.call_id] += 1
         if (times := seen[call.call_id]) > 1:
             call = replace(call, call_id=f"{call.call_id}.{times}")
-    result.call_id = call.call_id
     return call
 
 
@@ -152,22 +153,45 @@ def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
     return [(one.call_id, one.tool, one.params) for one in asked if isinstance(one, Call)]
 
 
+class Judged(NamedTuple):
+    """What a result says by itself, as the rules of a row read it."""
+
+    rules: Rules
+    outcome: str
+    strength: int
+    text: str
+    exit_code: int | None
+    never_ran: bool
+    digest: int
+
+
+def _judged(result: Result, rules: Rules) -> Judged:
+    """The judgement of a result, which it keeps: later requests repeat it."""
+    known: Judged | None = result.judged
+    if known is None or known.rules is not rules:
+        output = read_output(result.value, rules)
+        outcome, strength, text = _judge(result, output)
+        unrun = outcome == "error" and never_ran(text)
+        digest = key64(text, str(result.mark))
+        known = result.judged = Judged(rules, outcome, strength, text, output.exit_code, unrun, digest)
+    return known
+
+
 def _tool_result(result: Result, call: Call | None, rules: Rules, turn: int, fresh: bool) -> ToolResult:
     tool = result.tool or (call.tool if call else "")
-    output = read_output(result.value, rules)
-    outcome, strength, text = _judge(result, output)
-    refused = outcome == "denied" or (outcome == "error" and never_ran(text))
+    judged = _judged(result, rules)
+    refused = judged.outcome == "denied" or judged.never_ran
     return ToolResult(
         call_id=bare_id(result.call_id, tool),
-        tool=tool or (named_tool(text) if refused else ""),
+        tool=tool or (named_tool(judged.text) if refused else ""),
         params=call.params if call else None,
-        outcome=outcome,
-        strength=strength,
-        text=text if outcome != "ok" else "",
+        outcome=judged.outcome,
+        strength=judged.strength,
+        text=judged.text if judged.outcome != "ok" else "",
         refused=refused,
         fresh=fresh,
-        exit_code=output.exit_code,
-        digest=key64(text, str(result.mark)),
+        exit_code=judged.exit_code,
+        digest=judged.digest,
         turn=turn,
     )
 

@@ -120,9 +120,7 @@ class Slice(NamedTuple):
     sessions: int
 
 
-def model_calls(
-    cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, after: Sequence[str] = ()
-) -> None:
+def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, after: Sequence[str] = ()) -> None:
     """Gives the calls of up to `most` changed sessions, or those of `part`, the models that asked for them, in one
     transaction, with the statements `after`. Nobody else may change events meanwhile.
     """
