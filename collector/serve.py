@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -47,6 +47,7 @@ from collector.api.rule_routes import RULE_ROUTES
 from collector.api.token_routes import TOKEN_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
+from collector.engine.duckdb.back import Back
 from collector.engine.duckdb.count_loop import Counting
 from collector.engine.duckdb.derive_loop import Keeper
 from collector.engine.duckdb.maintenance import Upkeep
@@ -75,6 +76,7 @@ from collector.token_store import audit_log, token_file
 from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
+    from collector.batch import Batch
     from collector.cluster.publish import Publisher
     from collector.forward.forward import Forwarder
     from collector.forward.langfuse import Langfuse
@@ -200,7 +202,7 @@ async def _stored(
 
     journal = Journal(store.path, store.check_file)
     upkeep = Upkeep(store, retention_of(settings), noted=noted)
-    writer = Writer(store, journal, upkeep, noted)
+    writer = Writer(store, journal, upkeep, noted, older_of(settings, store))
     taker = Taker(journal, writer)
     left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
     accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
@@ -270,7 +272,17 @@ def publisher_of(settings: Settings, store: Store) -> Publisher | None:
     return Publisher(Outbox(store), Cluster(settings.cluster))
 
 
-def nothing() -> None:
+def older_of(settings: Settings, store: Store) -> Callable[[Sequence[Batch]], None]:
+    """What brings sessions back from the cluster that a batch tells more of."""
+    if not settings.cluster:
+        return nothing
+    from collector.cluster.client import Cluster
+    from collector.cluster.older import Older
+
+    return Older(Cluster(settings.cluster), Back(store), int(settings.local_retention * 1e9))
+
+
+def nothing(*_: object) -> None:
     """Nobody is to be told."""
 
 

@@ -14,21 +14,25 @@ from typing import Any
 import pytest
 
 from collector.cluster.client import Cluster
+from collector.cluster.older import Older
 from collector.cluster.publish import insert_arrow, send
 from collector.cluster.tables import VERSIONED, Layout, make, published
 from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
 from collector.engine import Turn
+from collector.engine.duckdb.back import Back
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.notes import note_changes
 from collector.engine.duckdb.outbox import Outbox
 from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.write import put
 from collector.errors import Unavailable
+from collector.times import SECOND
 from tests.clickhouse import Front
 from tests.conftest import RunningCollector, misstep, wait_until
+from tests.memory import commit
 from tests.recorded import DAY, HOUR, NOW, failed, holding, mixed
-from tests.reports import made, pieces
+from tests.reports import batch, made, pieces, report
 from tests.search import EXAMPLES
 
 KINDS = ("log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "request")
@@ -230,6 +234,40 @@ def test_what_retention_removes_here_stays_in_the_cluster(cluster: Cluster) -> N
     publish(store, cluster)
     assert {table: cluster.rows(f"select * from {table} order by all") for table in VERSIONED} == tables
     assert {row["session"] for row in tables["kept_chains"]} == {"over", "goes on"}
+    store.close()
+
+
+def test_a_late_report_brings_its_session_back(cluster: Cluster) -> None:
+    """Of an event that only the cluster has: it is corrected there, with its streaks and chains, and not doubled."""
+    store = Store.open("duckdb://:memory:")
+    store.publishing = True
+    then = NOW - 5 * DAY
+    base = {"session": "S", "received_ns": then, "mistake": True}
+    calls = [report(call_id=f"c{n}", time_ns=then + n * SECOND, **base) for n in range(4)]
+    calls.append(report(call_id="c9", time_ns=then + 9 * SECOND, **{**base, "session": "other"}))
+    commit(store, [[batch(*calls)]])
+    while store.keep_up():
+        pass
+    publish(store, cluster)
+    assert store.prune(NOW, 2 * DAY) == 5
+    while store.keep_up():
+        pass
+
+    late = batch(report(call_id="c2", time_ns=then + 2 * SECOND, **base, _rank=50, _strength=60, outcome="denied"))
+    Older(cluster, Back(store), 2 * DAY, clock=lambda: NOW)([late])
+    assert {row["session"] for row in store.rows("select session from events")} == {"S"}
+    commit(store, [[late]], Correlator(Lookup(store), fresh=False))
+    while store.keep_up():
+        pass
+    publish(store, cluster)
+    told = cluster.rows("select call_id, outcome from events order by call_id")
+    outcomes = {"c0": "error", "c1": "error", "c2": "denied", "c3": "error", "c9": "error"}
+    assert {row["call_id"]: row["outcome"] for row in told} == outcomes
+    assert len(told) == 5
+    chains = cluster.rows("select call_id from kept_chains join events using (event_id)")
+    assert sorted(row["call_id"] for row in chains) == ["c0", "c1", "c3", "c9"]
+    [denied] = cluster.rows("select length from kept_streaks where kind = 'denied' and scope = 'session'")
+    assert denied["length"] == 1
     store.close()
 
 

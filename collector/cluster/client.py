@@ -124,7 +124,7 @@ class Cluster:
     def insert_lines(self, table: str, lines: bytes, token: str) -> None:
         """`insert` of rows that are JSON lines already."""
         settings = {"insert_deduplication_token": token, "async_insert": "0", "input_format_null_as_default": "1"}
-        self.run(f"insert into {table} format JSONEachRow", data=lines, settings=settings)
+        self.run(f"insert into {table} format JSONEachRow", data=lines, settings=settings, tries=1)
 
     @contextmanager
     def _answer(

@@ -176,8 +176,9 @@ def send(cluster: Cluster, collector: str, turn: Turn) -> None:
 def insert_arrow(cluster: Cluster, table: str, block: bytes, token: str) -> None:
     """Adds the rows of an Arrow IPC stream as one block."""
     names = ", ".join(f"`{name}`" for name in _names(block))
-    settings: Mapping[str, str] = {"insert_deduplication_token": token, **ARROW, **MANY_DAYS}
-    cluster.run(f"insert into {table} ({names}) format ArrowStream", data=block, settings=settings)
+    # Once, as the publisher tries again by itself, and says so once.
+    settings: Mapping[str, str] = {"insert_deduplication_token": token, "async_insert": "0", **ARROW, **MANY_DAYS}
+    cluster.run(f"insert into {table} ({names}) format ArrowStream", data=block, settings=settings, tries=1)
 
 
 def _names(block: bytes) -> list[str]:

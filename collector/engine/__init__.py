@@ -92,3 +92,13 @@ class Unpublished(Protocol):
 
     def senders(self, since_ns: int) -> bytes:
         """The small tables about senders as Arrow."""
+
+
+class BroughtBack(Protocol):
+    """The part of the store that takes rows back from a cluster (engine/duckdb/back.py)."""
+
+    def columns(self, table: str) -> set[str]:
+        """The columns of a table."""
+
+    def bring_back(self, table: str, rows: bytes) -> None:
+        """Adds the rows of an Arrow IPC stream that are not there."""

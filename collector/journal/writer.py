@@ -52,12 +52,16 @@ class Writer:
         journal: Journal,
         upkeep: Upkeep,
         noted: Callable[[], None] = lambda: None,
+        older: Callable[[Sequence[Batch]], None] = lambda _: None,
     ) -> None:
-        """`noted` is called whenever events have changed."""
+        """`noted` is called whenever events have changed; `older` before a lot is correlated, to bring back what it
+        tells more of.
+        """
         self._store = store
         self._journal = journal
         self.aside = Aside(store.path)
         self._noted = noted
+        self._older = older
         self._correlator: Correlator | None = Correlator(store.lookup(), fresh=store.is_empty())
         self.complaint = Complaint(str(store.path))
         self._upkeep = upkeep
@@ -305,6 +309,7 @@ class Writer:
         correlator = self._correlator or Correlator(self._store.lookup(), fresh=False)
         batches = [_unpacked(waiting) for waiting in lot]
         self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
+        self._older(batches)
         changes = correlator.plan(batches)
         changes.position = lot[-1].position
         self._store.write(changes)

@@ -1,0 +1,88 @@
+"""Brings sessions back from the cluster that a batch tells more of, and that are no longer in the local store: an
+import, or a report that comes days late. They are folded there as ever, published, and removed again by retention.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from collector.batch import Batch
+from collector.cluster.client import Cluster, ClusterError
+from collector.cluster.tables import VERSIONED, published
+from collector.engine import BroughtBack
+from collector.errors import Unavailable
+from collector.recent import Recent
+from collector.report import Report
+from collector.seldom import Seldom
+from collector.times import DAY, HOUR, MINUTE
+
+AROUND_NS = 2 * DAY  # of a session, what is nearer: streaks and chains end at a pause of an hour
+AGAIN_NS = 5 * MINUTE  # until a session is looked for again: retention may remove it every ten minutes
+PATIENCE_S = 10.0
+REMEMBERED = 20_000  # sessions and calls that were looked for
+TIME = {"events": "time_ns", "kept_streaks": "started", "kept_chains": "time_ns"}
+SESSIONS = """
+  select distinct service, session from events
+  where time_ns between {low:Int64} and {high:Int64}
+    and (session in {sessions:Array(String)} or call_id in {calls:Array(String)}) and session is not null
+"""
+ROWS = """
+  select {columns} from {table}
+  where {time} between {{low:Int64}} and {{high:Int64}} and session in {{sessions:Array(String)}}
+"""
+
+log = structlog.get_logger()
+
+
+class Older:
+    """For the writer's thread: called with each lot before it is correlated."""
+
+    def __init__(
+        self, cluster: Cluster, store: BroughtBack, local_ns: int, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._local_ns = local_ns - HOUR  # what is about to go may be gone
+        self._clock = clock
+        self._sought: Recent[int] = Recent(REMEMBERED)
+        self._seldom = Seldom()
+
+    def __call__(self, batches: Iterable[Batch]) -> None:
+        """Never raises: while the cluster is away, what comes is folded with what is here."""
+        horizon = self._clock() - self._local_ns
+        old = [report for batch in batches for report in batch.reports if report["time_ns"] < horizon]
+        if not old:
+            return
+        try:
+            self._bring(old)
+        except (Unavailable, ClusterError) as error:
+            if self._seldom.due(str(error)):
+                log.warning("old calls are stored without what the cluster has of them", error=str(error)[:300])
+
+    def _bring(self, old: Sequence[Report]) -> None:
+        sessions = self._new("session", {name for report in old if (name := report.get("session"))})
+        calls = self._new("call", {name for report in old if (name := report.get("call_id"))})
+        if not (sessions or calls):
+            return
+        times = [report["time_ns"] for report in old]
+        given = {"low": min(times) - AROUND_NS, "high": max(times) + AROUND_NS}
+        asked = {**given, "sessions": sessions, "calls": calls}
+        found = {row["session"] for row in self._cluster.rows(SESSIONS, asked, timeout_s=PATIENCE_S)}
+        if found:
+            asked = {**given, "sessions": sorted(found)}
+            for table in VERSIONED:
+                columns = self._store.columns(table)
+                names = ", ".join(f"`{name}`" for name, _, _ in published(table) if name in columns)
+                sql = ROWS.format(columns=names, table=table, time=TIME[table])
+                with self._cluster.stream(sql, asked, timeout_s=PATIENCE_S) as told:
+                    self._store.bring_back(table, b"".join(told))
+        for kind, names_of in (("session", sessions), ("call", calls)):
+            for name in names_of:
+                self._sought.put(f"{kind} {name}", self._clock())
+
+    def _new(self, kind: str, names: Iterable[str]) -> list[str]:
+        since = self._clock() - AGAIN_NS
+        return sorted(name for name in names if (self._sought.get(f"{kind} {name}") or 0) < since)
