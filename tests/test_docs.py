@@ -183,6 +183,8 @@ def test_containers_may_do_nothing_but_write_their_data() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["tmpfs"] == ["/tmp"]
         assert service["user"] == "10001"
+        assert service["pids_limit"] == 512
+        assert not {"privileged", "cap_add", "devices", "network_mode", "pid", "ipc"} & service.keys()
     assert "healthcheck" in services["dashboard"]
     assert "HEALTHCHECK" in (ROOT / "Dockerfile").read_text()
 

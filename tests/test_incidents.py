@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from collector.alerts.rules import Receiver, receivers_of
 from collector.alerts.send import send, tell
 from collector.alerts.state import State
 from collector.errors import Unavailable
+from tests.conftest import HTTP, RunningCollector, wait_until
 from tests.test_notify import ALERT, FIRED, MINUTE, SECRET, notification
 from tests.webhook import Webhook
 
@@ -191,3 +194,35 @@ def test_a_receiver_that_cannot_be_told_is_named_without_its_key(said: str, mess
         parse_rules(f"receivers:\n  pager: {said}\n")
     assert SECRET not in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+def test_a_receiver_is_added_tried_and_told_by_a_collector(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path, desk: Desk
+) -> None:
+    path, base = tmp_path / "alerts.yaml", desk.url.removesuffix("/hook")
+    path.write_text(
+        "rules:\n  - {name: any-error, measure: errors, by: [service], condition: '> 0'}\n"
+        f"receivers:\n  pager: {{pagerduty: {KEY}, api_url: '{base}'}}\n"
+    )
+    collector = start_collector(RULES=str(path), RECEIVER_HOSTS="127.0.0.1")
+    tag = HTTP.get(f"{collector.url}/api/v1/receivers").headers["etag"]
+    new = {"name": "am", "address": f"alertmanager://{base.removeprefix('http://')}/prefix"}
+    added = collector.post("/api/v1/receivers", json.dumps(new), {"if-match": tag, "content-type": "application/json"})
+    assert added.status_code == 201, added.text
+    assert path.read_text().endswith(f"  am: {{alertmanager: '{base}/prefix'}}\n")
+    for name in ("pager", "am"):
+        tried = collector.post(f"/api/v1/receivers/{name}/test", "", {"content-type": "application/json"}).json()
+        assert [row["sent"] for row in tried["rows"]] == [True]
+    assert [place for place, _, _ in desk.taken] == ["/v2/enqueue"] * 2 + ["/prefix/api/v2/alerts"]
+
+    desk.taken.clear()
+    call = {"service": "shop", "tool": "x", "outcome": "error", "error_class": "FileNotFoundError", "message": "no"}
+    assert collector.post("/v1/events", json.dumps(call)).is_success
+    wait_until(lambda: {place for place, _, _ in desk.taken} == {"/v2/enqueue", "/prefix/api/v2/alerts"}, 30)
+    [event] = [body for place, _, body in desk.taken if place == "/v2/enqueue"]
+    [[alert]] = [body for place, _, body in desk.taken if place != "/v2/enqueue"]
+    assert (event["event_action"], event["payload"]["source"]) == ("trigger", "shop")
+    assert alert["labels"] == {"alertname": "any-error", "service": "shop", "severity": "warning"}
+    told = json.dumps([collector.get("/api/v1/alerts"), collector.get("/api/v1/receivers")])
+    assert KEY not in told + collector.logged()
+    assert {row["kind"] for row in collector.get("/api/v1/alerts")["receivers"]} == {"pagerduty", "alertmanager"}
