@@ -78,7 +78,7 @@ main()
     address, grpc = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
     environment |= {"PYTHONPATH": str(packages), "MISSTEP_STORE": f"duckdb:///{tmp_path}/misstep.duckdb"}
-    command = [sys.executable, tmp_path / "start.py"]
+    command = [sys.executable, str(tmp_path / "start.py")]
     with subprocess.Popen(
         [*command, "collector", "--http", address, "--grpc", grpc],
         cwd=tmp_path,
