@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run report test test-deep check bench benchqueries benchpages pictures modules facts soak demo lock
+.PHONY: help setup run report test test-deep check bench benchqueries benchpages pictures modules facts site soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -35,6 +35,7 @@ check: $(LOCKED) .venv/.stack .venv/.adapters ## style, types and the tests that
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	cd sdk && ../$(BIN)/mypy
+	@$(MAKE) --no-print-directory site
 	$(BIN)/pytest -n 2 --dist worksteal -m "not process and not browser and not deep"
 
 bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, compared with references in the same run
@@ -56,6 +57,10 @@ pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard, into docs/i
 
 modules: $(LOCKED) ## the list of modules, from their docstrings, into docs/modules.md
 	$(BIN)/python tests/module_list.py
+
+site: $(LOCKED) ## docs/ as a site with search, into site/
+	$(BIN)/python docs/site/prepare.py .venv/pages
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet .venv/pages site
 
 facts: $(LOCKED) ## what follows from each class, from schemas/taxonomy.toml into the SDK
 	$(BIN)/python tests/sdk_facts.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from dataclasses import fields
@@ -206,3 +207,25 @@ def test_test_command_of_the_readme_is_what_integration_runs() -> None:
     runs = (ROOT / ".ci/run").read_text()
     assert any(shlex.split(block) == ["make", "test"] for block in blocks)
     assert "exec make test" in runs
+
+
+def test_the_readme_of_the_first_release_lies_ready(tmp_path: Path) -> None:
+    """docs/first-release.patch fits today's README, and puts what needs no checkout first."""
+    shutil.copy(ROOT / "README.md", tmp_path)
+    patched = subprocess.run(
+        ["git", "apply", ROOT / "docs/first-release.patch"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert patched.returncode == 0, patched.stderr
+    commands = re.findall(r"^```sh\n(.*?)^```", (tmp_path / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert [command.strip() for command in commands[:2]] == [
+        "uvx misstep report", "pipx install 'misstep[dashboard]'\nmisstep up",
+    ]  # fmt: skip
+
+
+def test_a_release_starts_from_a_tag_alone() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    assert workflow[True] == {"push": {"tags": ["v[0-9]+.[0-9]+.[0-9]+"]}}  # YAML reads the key `on` as true
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["jobs"]["publish"]["needs"] == "build"
+    assert "password" not in str(workflow["jobs"]["publish"])
+    assert PROJECT["project"]["version"] == SDK["project"]["version"]
