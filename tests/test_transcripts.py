@@ -155,6 +155,7 @@ def test_broken_lines_and_unknown_kinds_are_counted(tmp_path: Path) -> None:
     sent, count = read(path, "claude-code")
     assert [one["call_id"] for one in sent] == ["toolu_1", "toolu_2"]
     assert count.told.unreadable == 2
+    assert count.told.broken == {"2.1.332": 2}
     assert count.told.unknown == {("2.1.332", "novelty"): 1}
 
 
@@ -194,6 +195,29 @@ def test_a_worktree_is_of_its_repository(tmp_path: Path) -> None:
     (tmp_path / "w/src").mkdir(parents=True)
     (tmp_path / "w/.git").write_text(f"gitdir: {tmp_path}/main/.git/worktrees/w\n")
     assert repository_of(str(tmp_path / "w/src")) == tidy(str(tmp_path / "main"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "file", "beside", "holds"),
+    [
+        ("gemini-cli", "tmp/p/chats/session-2026-10-03T10-00-0f3a9b1c.jsonl", "tmp/p/.project_root", "/home/dev/x\n"),
+        ("gemini-cli", "tmp/p/chats/0f3a/agent-77aa.jsonl", "tmp/p/.project_root", "/home/dev/x"),
+        ("roo-code", "tasks/t1/api_conversation_history.json", "tasks/t1/history_item.json",
+         '{"task": "canary", "workspace": "/home/dev/x"}'),
+        ("roo-code", "tasks/t1/api_conversation_history.json", "tasks/t1/history_item.json", "{broken"),
+    ],
+)  # fmt: skip
+def test_a_file_beside_tells_the_repository(tmp_path: Path, agent: str, file: str, beside: str, holds: str) -> None:
+    for name, text in ((file, (SAMPLES / agent).rglob("*")), (beside, None)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        source = next(
+            (one for one in text or () if one.name.startswith(Path(file).name[:3]) and one.suffix == Path(file).suffix),
+            None,
+        )
+        (tmp_path / name).write_text(source.read_text() if source else holds)
+    sent, _ = read(tmp_path / file, agent)
+    assert {one.get("repository") for one in sent} == {None if "broken" in holds else "~/x"}
+    assert "canary" not in json.dumps(sent)
 
 
 def test_a_call_without_a_plausible_time_was_before_its_file_changed_last(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ ROWS = Schema(
         "after": TEXT,
         "summary": Schema(type=[OpenAPIType.OBJECT, OpenAPIType.NULL]),
         "kinds": Schema(type=OpenAPIType.OBJECT),
+        "caution": Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL]),
         "since": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
         "ids_from": Schema(type=OpenAPIType.INTEGER),
         "newest": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),

@@ -16,6 +16,7 @@ from collector.query.costs import costs
 from collector.query.filters import Selection
 from collector.query.groups import groups
 from collector.query.lessons import find
+from collector.query.provenance import caution
 from collector.query.queries import (
     Complete,
     add_remedies,
@@ -89,6 +90,7 @@ ENDPOINTS = (
         lambda s, o: compare(
             s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
             limit=o["limit"]),
+        more=caution,
     ),
     Endpoint(
         "/trials", "Trials of evaluations: each session with its task, its success, and its part of each measure",
@@ -118,7 +120,7 @@ ENDPOINTS = (
     Endpoint(
         "/changes", "Which values of which dimensions explain a rise or fall in errors since the period before",
         (take.CHANGED, take.BY_CHANGED, take.sort_by("-contribution"), take.LIMIT),
-        lambda s, o: changes(s, o["measure"], o["by"], sort=o["sort"], limit=o["limit"]),
+        lambda s, o: changes(s, o["measure"], o["by"], sort=o["sort"], limit=o["limit"]), more=caution,
     ),
     Endpoint(
         "/values/{dimension:str}", "Values of a dimension among the events, most frequent first",

@@ -221,12 +221,14 @@ def _tell(readings: Readings) -> None:
             say(f"  {name}: {count.repeated + told.repeated:,} repeated by resumed, forked or sub-agent sessions")
         if open_calls := count.outcomes["unknown"]:
             say(f"  {name}: {plural(open_calls, 'call')} without a result yet")
-        if told.unreadable:
-            say(f"  {name}: {plural(told.unreadable, 'line')} could not be read")
+        for version, lines in told.broken.most_common(5):
+            say(f"  {name} {version or 'of an unknown version'}: {plural(lines, 'line')} could not be read")
         if count.failed:
             say(f"  {name}: {plural(count.failed, 'file')} could not be read")
         for (version, kind), records in told.unknown.most_common(5):
-            say(f"  {name} {version}: {plural(records, 'record')} of an unknown kind, {kind}")
+            say(
+                f"  {name} {version or 'of an unknown version'}: {plural(records, 'record')} of an unknown kind, {kind}"
+            )
 
 
 def _watch(look: Callable[[], list[Found]], positions: Positions, since_ns: int, client: httpx.Client) -> None:

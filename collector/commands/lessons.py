@@ -83,7 +83,8 @@ def show(url: str, token: str, lesson: str, folder: Path) -> Iterator[str]:
     yield ""
     for agent in _agents(row):
         place = place_of(agent, folder)
-        yield f"for {agent}: {place.path}"
+        unread = f"; {', '.join(place.skipped)} is not read beside it" if place.skipped else ""
+        yield f"for {agent}: {place.path}{unread}"
         yield from (f"  {gate}: {why}" for gate, why in _file_gates(row, place))
     for gate in row["gates"]:
         if gate["passed"] is not None:

@@ -222,7 +222,9 @@ async def compare(ask: Ask, arguments: Arguments) -> Reply:
     found = await ask("/compare", **asked, **of, **sides)
     row = found["rows"][0]
     names = ("measure", "a", "a_low", "a_high", "a_whole", "b", "b_low", "b_high", "b_whole", "difference", "low")
-    return Reply(row["sentence"], {name: row[name] for name in (*names, "high", "verdict")})
+    caution = found.get("caution")
+    said = f"{row['sentence']}. {caution}" if caution else row["sentence"]
+    return Reply(said, {name: row[name] for name in (*names, "high", "verdict")} | {"caution": caution})
 
 
 async def list_lessons(ask: Ask, arguments: Arguments) -> Reply:

@@ -22,13 +22,13 @@ from collector.query.verdicts import FEW_COUNTED, VERDICTS, Gathered, Unit, judg
 
 EXPLAINED = (
     "tool", "mcp_server", "error_class", "category", "attribution", "fingerprint", "model", "provider", "agent",
-    "service", "service_version", "environment", "source", "operation",
+    "service", "service_version", "environment", "repository", "source", "operation",
 )  # fmt: skip
 MEASURES = ("errors", "mistakes", "error_rate", "mistake_rate")
 VOLUME = "volume"
 TOTAL, GROUPS = "*total", "*groups"  # queried beside the dimensions
 # Usually the same in all calls of a session.
-OF_A_SESSION = ("model", "provider", "agent", "service", "service_version", "environment", "source")
+OF_A_SESSION = ("model", "provider", "agent", "service", "service_version", "environment", "repository", "source")
 PRESENT = "time_ns >= $start_ns"
 SIDE = f"case when {PRESENT} then 'b' else 'a' end"
 WHOSE = "hash(service, session)"

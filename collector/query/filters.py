@@ -37,7 +37,7 @@ class Dimension:
 
     `type` is text, flag, integer or id (64 bits, decimal). `about` says whether it describes the call (who, what,
     where) or how it ended: a share of all calls keeps the former's filters in its denominator and leaves the latter's
-    out.
+    out. `usual` is the allowed word for an empty column.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Dimension:
     about: str
     text: str
     allowed: tuple[str, ...] = ()
+    usual: str = ""
 
 
 DIMENSIONS = (
@@ -76,6 +77,15 @@ DIMENSIONS = (
     Dimension("service", "text", "call", "service.name of the sender"),
     Dimension("service_version", "text", "call", "service.version of the sender"),
     Dimension("environment", "text", "call", "deployment.environment.name of the sender"),
+    Dimension("repository", "text", "call", "code base that a coding agent worked in"),
+    Dimension(
+        "provenance",
+        "text",
+        "call",
+        "where it is known from; telemetry alone: an empty column",
+        ("telemetry", "transcript", "both"),
+        "telemetry",
+    ),
     Dimension("agent", "text", "call", "name of the agent"),
     Dimension("model", "text", "call", "name of the model"),
     Dimension("provider", "text", "call", "who serves the model"),
@@ -255,7 +265,7 @@ def split_values(text: str) -> list[str]:
 
 
 def _typed(dimension: Dimension, word: str) -> Value:
-    if not word:
+    if word in ("", dimension.usual):
         return None
     match dimension.type:
         case "flag":

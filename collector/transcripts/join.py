@@ -64,9 +64,14 @@ class Told:
     """What was counted while files were read."""
 
     records: int = 0
-    unreadable: int = 0
     repeated: int = 0
+    broken: Counter[str] = field(default_factory=Counter)  # what could not be read, by the agent's version
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)  # agent's version, kind of record
+
+    @property
+    def unreadable(self) -> int:
+        """Lines, documents and rows that could not be read."""
+        return self.broken.total()
 
 
 class Joiner:

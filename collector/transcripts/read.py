@@ -14,7 +14,7 @@ from collector.transcripts.files import records
 from collector.transcripts.find import Found
 from collector.transcripts.join import Joined, Joiner, Told
 from collector.transcripts.positions import Positions
-from collector.transcripts.repository import tidy
+from collector.transcripts.repository import beside, tidy
 from collector.transcripts.settled import settled
 
 LOT = 256  # calls settled together
@@ -107,12 +107,14 @@ class Readings:
         if found.store.session and (named := found.store.session.search(found.path.as_posix())):
             context = {"session": named[1], **context}
         context = {"time": found.changed_ns, **context}  # until a record tells its own
+        if "repository" not in context and (root := beside(found.path, found.store.root)):
+            context["repository"] = root
         joiner = Joiner(found.agent, count.told, self._turns_of, context)
         file = tidy(str(found.path))
         reached, known, lot = start, dict(joiner.context), list[Joined]()
 
         def unreadable() -> None:
-            count.told.unreadable += 1
+            count.told.broken[str(joiner.context.get("version") or "")[:40]] += 1
 
         for place, size, record in records(found, start, unreadable):
             lot += joiner.take(place, size, record)

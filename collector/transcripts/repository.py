@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from collector.transcripts.files import parsed
+
 WORKTREE = re.compile(r"gitdir: (.+?)[/\\]\.git[/\\]worktrees[/\\]")
+ROOT_BYTES = 1 << 20  # of a file that names a folder
 HOMES = re.compile(r"(?i)^(?:/(?:home|Users)/[^/]+|/root|[a-z]:/Users/[^/]+|/mnt/[a-z]/Users/[^/]+)(?=/|$)")
 
 
@@ -16,6 +20,23 @@ def repository_of(cwd: str) -> str:
     if not cwd or len(cwd) > 4096 or "\0" in cwd:
         return ""
     return tidy(_root(cwd))
+
+
+def beside(path: Path, names: Iterable[str]) -> str:
+    """The repository that a file beside a transcript names: its text, or with `name#key` that key of its JSON object;
+    "" if none does.
+    """
+    for name, _, key in (one.partition("#") for one in names):
+        try:
+            with (path.parent / name).open("rb") as file:
+                text = file.read(ROOT_BYTES)
+        except OSError:
+            continue
+        held = parsed(text) if key else text.decode("utf-8", "replace").strip()
+        folder = held.get(key) if isinstance(held, dict) else held
+        if isinstance(folder, str) and (found := repository_of(folder)):
+            return found
+    return ""
 
 
 def tidy(path: str) -> str:

@@ -43,7 +43,7 @@ OWN_FIELDS = {
 }
 STORE_FIELDS = {
     "form": TEXT, "folders": TEXTS, "files": TEXTS, "not": TEXTS, "records": TEXT, "query": TEXT, "tables": TEXTS,
-    "session": TEXT,
+    "session": TEXT, "root": TEXTS,
 }  # fmt: skip
 READ_FIELDS = {
     "tells": TEXT, "kind": TEXTS, "where": TABLE, "each": TEXT, "item": TABLE, "id": TEXTS, "as": TEXT, "open": TEXTS,
@@ -76,6 +76,7 @@ class Store(NamedTuple):
     records: tuple[str, ...]  # the path of a document's list of records
     query: str  # of a database
     session: re.Pattern[str] | None  # its group is the session's id in the path of a file
+    root: tuple[str, ...]  # files beside one, `name` or `name#key` of a JSON object, that hold the folder of its work
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +238,7 @@ def _store(row: Mapping[str, Any]) -> Store:
         tuple(filter(None, row.get("records", "").split("."))),
         row.get("query", ""),
         re.compile(row["session"]) if "session" in row else None,
+        tuple(row.get("root", ())),
     )
 
 

@@ -23,7 +23,8 @@ DIMENSIONS: dict[str, str] = {
     "recovered": "recovered", "retryable": "retryable", "fatal": "fatal", "severity": "severity", "source": "source",
     "mcp_server": "MCP server", "tool_kind": "tool kind", "target": "target", "provider": "provider",
     "reported_class": "reported class", "classified_by": "classified by", "status_code": "status", "session": "session",
-    "subagent": "sub-agent", "trace_id": "trace", "fingerprint": "group",
+    "subagent": "sub-agent", "trace_id": "trace", "fingerprint": "group", "repository": "repository",
+    "provenance": "provenance",
 }  # fmt: skip
 # The user's own attributes that the collector stores as columns; the dashboard needs the same setting.
 OWN = listed(os.environ, "MISSTEP_DIMENSIONS")

@@ -17,7 +17,7 @@ from dashboard import menu
 from dashboard.charts import charts, colours
 from dashboard.charts.axes import Picture, tight
 from dashboard.data import client, frames
-from dashboard.data.client import Collector, Problem
+from dashboard.data.client import Answer, Collector, Problem
 from dashboard.data.filters import DIMENSIONS, Filters, rfc3339
 from dashboard.menu import MENU, SUBJECTS
 from dashboard.page import BARS, LATE, Page, collector, every
@@ -86,6 +86,12 @@ def _ways(name: str, ways: Mapping[str, Filters]) -> None:
     with st.container(horizontal=True):
         for label, filters in ways.items():
             st.page_link(f"views/{name}.py", label=f"{label} →", query_params=filters.query())
+
+
+def caution(answer: Answer) -> None:
+    """Says where both sides of a comparison are known from different places."""
+    if said := answer.rest.get("caution"):
+        st.warning(str(said))
 
 
 def quiet(sentence: str) -> None:

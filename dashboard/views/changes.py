@@ -25,7 +25,9 @@ def body(page: Page) -> None:
         if not headline.comparable(page, total) or not kept():
             change_list.nothing_before(page)
             return
-        [(verdict, said)] = page.ask("compare", measure=headline.measured(page)).pick("verdict", "sentence").rows()
+        answer = page.ask("compare", measure=headline.measured(page))
+        components.caution(answer)
+        [(verdict, said)] = answer.pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(verdict, said))
         components.sampled(page)
     if total:

@@ -117,7 +117,9 @@ def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
 
 def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     measures = OF_FAILURES if page.filters.of_failures else MEASURES
-    rows = page.ask("compare", measure=",".join((*measures, "not_known_yet")), **asked).pick(*COLUMNS)
+    answer = page.ask("compare", measure=",".join((*measures, "not_known_yet")), **asked)
+    components.caution(answer)
+    rows = answer.pick(*COLUMNS)
     of = f" of {words.plain(unescaped(asked['service']) or NO_VALUE, 60)}" if "service" in asked else ""
     st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**{of}")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
