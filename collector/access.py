@@ -13,9 +13,12 @@ INGEST, READ, ALERTS, ADMIN = RIGHTS = ("ingest", "read", "alerts", "admin")
 MAINTAIN = "maintain"  # copies of the whole store, sanitising and forgetting: comes with admin, and with unnamed tokens
 OPEN = "open"  # of addresses that anybody may ask
 
+# Headers by which a token asks for a person, with less than it may do itself.
+FOR_PERSON, FOR_PROJECT, FOR_RIGHTS = FOR = ("x-misstep-person", "x-misstep-project", "x-misstep-rights")
+
 # Headers of which a request may have one: of two, the next program to read it could take the other.
 ONCE = frozenset(
-    ("authorization", "content-encoding", "content-length", "content-type", "host", "origin", "sec-fetch-site")
+    ("authorization", "content-encoding", "content-length", "content-type", "host", "origin", "sec-fetch-site", *FOR)
 )
 _OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._~")
 

@@ -7,6 +7,7 @@ of the store, and a copy of the store has none of it.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -39,6 +40,11 @@ class Entry(msgspec.Struct, frozen=True):
     project: str | None = None
 
 
+def named(who: str, scrub: Callable[[str], str]) -> str:
+    """The name of who acted: an e-mail address stays, which elsewhere is personal data of others."""
+    return who if re.fullmatch(r"[\w.+-]{1,64}@[\w.-]{1,190}", who) else scrub(who)
+
+
 class AuditLog:
     """Entries in `folder`, or without one in memory; every text passes `scrub`. From any thread."""
 
@@ -59,7 +65,7 @@ class AuditLog:
         """Writes an entry. Without `again`, not where an equal one was written in the last minute."""
         now_ns = self._clock()
         clean = Entry(
-            now_ns, self._scrub(entry.who), entry.action, self._scrub(entry.what),
+            now_ns, named(entry.who, self._scrub), entry.action, self._scrub(entry.what),
             self._scrub(entry.detail)[:MOST_DETAIL], entry.via, entry.project,
         )  # fmt: skip
         with self._lock:

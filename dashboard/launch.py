@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from dashboard.access import grants
+
 HERE = Path(__file__).parent
 PYTHON = (sys.executable, "-P", "-m")  # no module of ours or of a library comes from the folder that it is started in
 
@@ -51,7 +53,17 @@ def sign_in_works(folders: Iterable[str] = FOLDERS) -> bool:
             raise OSError(f"nobody could sign in: {place} of .streamlit/secrets.toml lacks {', '.join(missing)}")
     if wrong := [name for name in found if "_" in name]:
         raise OSError(f"nobody could sign in: Streamlit takes no provider with a _ in its name, such as {wrong[0]!r}")
+    if mistakes := _group_mistakes(folders):
+        raise OSError(mistakes[0])
     return True
+
+
+def _group_mistakes(folders: Iterable[str]) -> list[str]:
+    section = _section(folders, "misstep") or {}
+    groups = section.get("groups", {})
+    if not isinstance(groups, Mapping):
+        return ["[misstep.groups] of .streamlit/secrets.toml: write a section for each group"]
+    return [said for name, row in groups.items() if (said := grants.mistake(name, row))]
 
 
 def providers(section: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -64,9 +76,9 @@ def providers(section: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, A
     return named if named and not any(key in section for key in OWN) else {"": ("[auth]", section), **named}
 
 
-def _section(folders: Iterable[str]) -> Mapping[str, Any] | None:
+def _section(folders: Iterable[str], name: str = "auth") -> Mapping[str, Any] | None:
     found = [_secrets(Path(os.path.expanduser(folder))) for folder in folders]
-    section = next((secrets["auth"] for secrets in found if "auth" in secrets), None)
+    section = next((secrets[name] for secrets in found if name in secrets), None)
     return section if section is None or isinstance(section, Mapping) else {}
 
 

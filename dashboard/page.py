@@ -11,6 +11,7 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboard.access import people
 from dashboard.charts import colours
 from dashboard.data.client import Answer, Collector, Problem
 from dashboard.data.filters import OF_TABLE, Filters, of_table
@@ -19,6 +20,7 @@ from dashboard.menu import SUBJECTS
 from dashboard.parts import filter_bar, share, words
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
+PEOPLE = 64  # whose answers are kept
 BARS = 96  # in a chart of full width
 TITLE = 80  # characters of one
 FIRST_PX = 420  # height that the first answers of most pages take
@@ -169,16 +171,18 @@ def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer
     return answer
 
 
-@st.cache_resource(show_spinner=False)
-def _collector(url: str, token: str, alerts_token: str) -> Collector:
-    return Collector(url, token, alerts_token)
+@st.cache_resource(show_spinner=False, max_entries=PEOPLE)
+def _collector(url: str, token: str, alerts_token: str, person: people.Person) -> Collector:
+    return Collector(url, token, alerts_token, person.headers())
 
 
 def collector() -> Collector:
-    """The one collector of this process: at MISSTEP_COLLECTOR_URL, with the tokens that ask it and change its rules."""
+    """The collector at MISSTEP_COLLECTOR_URL, with the tokens that ask it and change its rules, as the person who looks
+    at this page may ask it: nobody sees an answer that was given to somebody else.
+    """
     url = os.environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
-    tokens = (os.environ.get(f"MISSTEP_{name}_TOKEN", "").strip() for name in ("QUERY", "ALERTS"))
-    return _collector(url, *tokens)
+    asking, changing = (os.environ.get(f"MISSTEP_{name}_TOKEN", "").strip() for name in ("QUERY", "ALERTS"))
+    return _collector(url, asking, changing, people.person())
 
 
 def open_page(

@@ -20,11 +20,14 @@ from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import SEVERITIES
 from collector.api.alert_routes import ALERT_ROUTES
+from collector.api.guard import guard
 from collector.api.refusals import exception_handlers
 from collector.api.representations import ARROW
 from collector.engine.duckdb.store import Store
 from collector.measures.all import measure_all
+from collector.settings import Settings
 from collector.times import iso_ns
+from tests.api import tokens
 from tests.recorded import MINUTE, NOW, failed, holding
 
 YAML = {"Content-Type": "application/yaml"}
@@ -51,7 +54,10 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 def client(engine: Engine) -> Iterator[TestClient[Litestar]]:
     application = Litestar(
-        ALERT_ROUTES, state=State({"alerts": engine, "scrub": str}), exception_handlers=exception_handlers()
+        ALERT_ROUTES,
+        guards=[guard],
+        state=State({"alerts": engine, "scrub": str, "tokens": tokens(Settings()), "allowed_hosts": frozenset()}),
+        exception_handlers=exception_handlers(),
     )
     with TestClient(application) as opened:
         yield opened

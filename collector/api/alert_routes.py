@@ -20,9 +20,10 @@ from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.state import seen_as
 from collector.api.auditing import AUDIT, detail
 from collector.api.describe import operation, taking
-from collector.api.guard import RIGHT
+from collector.api.guard import RIGHT, access_of
 from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
 from collector.api.representations import list_answer, read_body
+from collector.audit import named
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns
 
@@ -180,10 +181,13 @@ async def add_silence(request: Asked) -> dict[str, Any]:
     wanted = read_body(await request.body(), NewSilence, what)
     labels = ", ".join(f"{name}={value}" for name, value in wanted.labels.items())
     detail(request, f"{wanted.rule} {labels} for {wanted.duration}: {wanted.reason}")
-    return await asyncio.to_thread(_silence, _engine(request), wanted)
+    engine, access = _engine(request), access_of(request)
+    # Of a signed-in person it is known who they are.
+    author = named(access.name, engine.scrub) if access.via else engine.scrub(wanted.author)
+    return await asyncio.to_thread(_silence, engine, wanted, author)
 
 
-def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
+def _silence(engine: Engine, wanted: NewSilence, author: str) -> dict[str, Any]:
     now_ns = engine.clock()
     if not wanted.rule and not wanted.labels:
         raise Rejected("name a rule, labels, or both: everything cannot be silenced")
@@ -201,7 +205,7 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         id=new_id(),
         rule=wanted.rule,
         labels=tuple(sorted((scrub(name), scrub(value)) for name, value in wanted.labels.items())),
-        author=scrub(wanted.author),
+        author=author,
         reason=scrub(wanted.reason),
         starts_ns=now_ns,
         ends_ns=UNTIL_RESOLVED if until_resolved else now_ns + duration_ns("duration", wanted.duration),

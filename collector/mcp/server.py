@@ -14,6 +14,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, ToolAnnotations
 from mcp_types import Tool as Described
 
+from collector.access import FOR
 from collector.mcp.quoting import quoted
 from collector.mcp.tools import BY_NAME, TOOLS, Ask, Data, Tool, Unusable
 
@@ -35,7 +36,7 @@ async def serve_stdio(url: str, headers: Mapping[str, str], version: str) -> Non
 
 async def answer_http(app: Any, version: str, scope: Any, receive: Any, send: Any) -> None:
     """Answers one request; `app` is the collector itself, which is asked with the headers of the caller."""
-    kept = {"authorization", "host", "origin", "sec-fetch-site"}
+    kept = {"authorization", "host", "origin", "sec-fetch-site", *FOR}
     headers = [(name.decode("latin-1"), value) for name, value in scope["headers"] if name.decode("latin-1") in kept]
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:

@@ -15,6 +15,7 @@ from collector.errors import Rejected, StoreError
 from collector.settings import LOOPBACK, Settings
 from collector.tokens.file import NO_LIMITS, Token, TokenFile, digest
 from collector.tokens.meter import Limits, Meter
+from collector.tokens.person import narrowed
 
 AGAIN_S = 1.0  # between looks at the file
 # What is told where no token has a right that nobody has without one.
@@ -55,10 +56,10 @@ class Tokens:
                 known = replace(known, rights=known.rights | self.open)
             if known.meter:
                 known.meter.begin()
-            return known
+            return narrowed(known, headers, right)
         if right in self.open:
             check_page(headers, allowed)
-            return Access("", self.open)
+            return narrowed(Access("", self.open), headers, right)
         if right in REMEDIES and right not in self._asked:
             raise Rejected(REMEDIES[right], 403)
         raise _refused(right, given, known)

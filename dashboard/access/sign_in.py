@@ -5,6 +5,8 @@ import os
 import streamlit as st
 
 from dashboard import launch
+from dashboard.access import grants, people
+from dashboard.parts import words
 
 
 def passed() -> bool:
@@ -12,8 +14,8 @@ def passed() -> bool:
     if not wanted():
         return True
     able = _readable() and "auth" in st.secrets
-    if able and st.user.get("is_logged_in"):
-        return True
+    if able and (claims := people.claimed()) and not people.stale(claims):
+        return _granted()
     st.title("Misstep", anchor=False)
     if able:
         for name in launch.providers(st.secrets["auth"]):
@@ -24,6 +26,18 @@ def passed() -> bool:
             "Sign-in is not available: secrets.toml, in which it is set up, is missing, lacks [auth] or cannot be read."
         )
     return False
+
+
+def _granted() -> bool:
+    """Whether the person may see anything; says so if not."""
+    try:
+        people.person()
+    except grants.NotGranted as who:
+        st.title("Misstep", anchor=False)
+        st.warning(f"{words.plain(str(who))} is signed in, and none of their groups may see anything here.")
+        st.button("Sign out", key="sign-out-not-granted", on_click=st.logout)
+        return False
+    return True
 
 
 def wanted() -> bool:

@@ -137,6 +137,7 @@ class Collector:
     url: str
     token: str = field(default="", repr=False)
     alerts_token: str = field(default="", repr=False)
+    narrowed: Mapping[str, str] = field(default_factory=dict)  # headers that say for whom it asks
     away_since: datetime | None = None
     _http: httpx.Client = field(init=False, repr=False)
     _kept: OrderedDict[str, _Kept] = field(init=False, repr=False, default_factory=OrderedDict)
@@ -150,6 +151,7 @@ class Collector:
 
     def __post_init__(self) -> None:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        headers |= self.narrowed
         self._http = httpx.Client(base_url=f"{self.url.rstrip('/')}/api/v1/", headers=headers, timeout=TIMEOUT_S)
 
     @property

@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import menu
+from dashboard.access import people
 from dashboard.charts import charts, colours
 from dashboard.charts.axes import Picture, tight
 from dashboard.data import client, frames
@@ -223,6 +224,18 @@ def sidebar(current: str) -> None:
                     st.fragment(_alerts_link, run_every=every(filters))(title, filters)
                 else:
                     st.page_link(f"views/{name}.py", label=title, query_params=filters.query(), width="stretch")
+        _reader()
+
+
+def _reader() -> None:
+    """Who looks at the pages, and at which project."""
+    person = people.person()
+    people.choice(people.projects())
+    if person.name:
+        of = f", project {words.plain(person.project)}" if person.project else ""
+        st.caption(f"Signed in as {words.plain(person.name)}{of}")
+    else:
+        st.caption("One shared reader", help="Nobody signs in: what is changed here is not told apart by person.")
 
 
 def _alerts_link(title: str, filters: Filters) -> None:

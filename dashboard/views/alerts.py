@@ -9,6 +9,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import menu
+from dashboard.access import people
 from dashboard.charts import charts, colours
 from dashboard.data import client, frames
 from dashboard.data.client import Problem
@@ -184,7 +185,7 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
     def silence() -> None:
         length, author, reason = (st.session_state[f"silence-{name}-{mark}"] for name in ("for", "by", "why"))
         wanted = {"rule": row["rule"], "labels": labels, "duration": SILENCES[length or "1 h"],
-                  "author": author or "dashboard", "reason": reason}  # fmt: skip
+                  "author": author or people.person().name or "dashboard", "reason": reason}  # fmt: skip
         said = _change(page, "POST", "silences", wanted) if reason.strip() else "A silence needs a reason."
         st.session_state[refused] = said
         st.session_state[key] = bool(said)  # whether it stays open
@@ -193,7 +194,8 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
         st.segmented_control(
             "For", list(SILENCES), default="1 h", key=f"silence-for-{mark}", label_visibility="collapsed"
         )
-        st.text_input("Your name", key=f"silence-by-{mark}", placeholder="not needed")
+        who = people.person().name or "not needed"
+        st.text_input("Your name", key=f"silence-by-{mark}", placeholder=who)
         st.text_input("Reason", key=f"silence-why-{mark}", placeholder="needed")
         if said := st.session_state.get(refused):
             components.quiet(words.plain(said, 300))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import threading
 import time
@@ -17,7 +18,7 @@ from joserfc import jwk, jwt
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Dashboard, Tab
-from tests.conftest import RunningCollector, free_port
+from tests.conftest import RunningCollector, free_port, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -91,7 +92,16 @@ class Provider:
         code = asked["code"][0]
         self.exchanged.append(code)
         now = int(time.time())
-        claims = {"iss": self.url, "sub": "1", "aud": CLIENT, "email": PERSON, "iat": now, "exp": now + 600}
+        groups = ["team-shop", "everybody"]
+        claims = {
+            "iss": self.url,
+            "sub": "1",
+            "aud": CLIENT,
+            "email": PERSON,
+            "groups": groups,
+            "iat": now,
+            "exp": now + 600,
+        }
         token = jwt.encode({"alg": "RS256", "kid": "one"}, claims | {"nonce": self.nonces.pop(code)}, self.key)
         return {"access_token": secrets.token_urlsafe(12), "token_type": "Bearer", "expires_in": 600, "id_token": token}
 
@@ -119,7 +129,8 @@ def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
     folder = tmp_path / ".streamlit"
     folder.mkdir()
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    (folder / "secrets.toml").write_text("\n".join(["[auth]", *lines]))
+    group = ["[misstep.groups.team-shop]", 'project = "shop"', 'rights = ["read"]']
+    (folder / "secrets.toml").write_text("\n".join(["[auth]", *lines, *group]))
     running = RunningCollector(tmp_path).start()
     dashboard = Dashboard(running, port)
     context = browser.new_context(viewport={"width": 1440, "height": 900})
@@ -138,6 +149,11 @@ def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
         assert "from=-7d" in page.url
         assert "misstep_back" not in {cookie["name"] for cookie in context.cookies()}
         assert len(provider.exchanged) == 1
+        expect(page.get_by_text(re.compile(r"Signed in as ann@.?example\.org, project shop"))).to_be_visible()
+        page.goto(f"{dashboard.url}/live?from=-7d")
+        wait_until(lambda: running.get("/api/v1/audit", who=PERSON)["rows"], 20)
+        [told, *_] = running.get("/api/v1/audit", who=PERSON)["rows"]
+        assert (told["action"], told["project"], told["via"]) == ("read", "shop", "unnamed")
         page.get_by_role("button", name="⋯").click()
         page.get_by_role("button", name="Sign out").click()
         expect(sign_in).to_be_visible(timeout=30_000)
