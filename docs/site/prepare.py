@@ -109,6 +109,8 @@ def _target(path: str, folder: Path) -> str:
         return "decisions/index.md"
     if path in BESIDE or path.startswith("docs/"):
         return _page(path)
+    if (ROOT / path).is_dir():  # shown by what describes it
+        path = next(f"{path}/{name}" for name in ("README.md", "values.yaml") if (ROOT / path / name).exists())
     copied = folder / "linked" / path
     copied.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / path, copied.with_name(f"{copied.name}.txt"))

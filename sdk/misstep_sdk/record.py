@@ -36,8 +36,8 @@ log = logging.getLogger("misstep_sdk")
 class Recorder:
     """Makes spans with a provider, else with the program's global one.
 
-    `clock` gives nanoseconds where time is a parameter. `mask` takes secrets out of arguments and texts and returns what
-    JSON can hold.
+    `clock` gives nanoseconds where time is a parameter. `mask` takes secrets out of arguments and texts and returns
+    what JSON can hold.
     """
 
     def __init__(
