@@ -201,7 +201,8 @@ def _sessions(asked: WindowedMeasure, spans: str) -> str:
 def _quantiles(asked: WindowedMeasure) -> str:
     """The 95th percentile of durations, computed wherever an event enters or leaves the window."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
-    window = asked.over(f"time_ns range between {asked.window_ns} preceding and 1 preceding")
+    # An evaluation comes before the events of its own time, which stand one later.
+    window = asked.over(f"until_ns range between {asked.window_ns - 1} preceding and current row")
     return f"""with heard as (
         select {keys}time_ns, duration_ms, 1 as event from events where {asked.selection.where()}
       ),
@@ -212,7 +213,7 @@ def _quantiles(asked: WindowedMeasure) -> str:
       select {keys}number, count(event) over seen > 0 as there, quantile_cont(duration_ms, 0.95) over seen as value,
         count(duration_ms) over seen as calls
       from (
-        select {keys}time_ns, duration_ms, event, null as number from heard union all
+        select {keys}time_ns + 1 as until_ns, duration_ms, event, null as number from heard union all
         select {keys}{grid.first_ns} + number * {grid.step_ns}, null, null, number from looks
           where number < {grid.count})
       window seen as {window}
@@ -242,14 +243,17 @@ def _silences(asked: WindowedMeasure) -> str:
     """The seconds since the newest event, from each event on, until its sender is considered gone."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     since = silence_start("time_ns", asked.window_ns)
-    recent = asked.over(f"time_ns range between time_ns - {since} preceding and current row")
+    whose = f"hash({keys}true)"
     return f"""with heard as (
-        select {keys}time_ns, lead(time_ns) over {asked.over("time_ns")} as next_ns, count(*) over {recent} as calls
+        select {keys}{whose} as whose, time_ns, lead(time_ns) over {asked.over("time_ns")} as next_ns,
+          count(*) over {asked.over("time_ns")} as so_far, {since} as since_ns
         from events where {asked.selection.where()}
       ),
       spans as (
-        select *, {after("time_ns")} as enters, {after("next_ns")} as followed, {after(f"(time_ns + {GONE})")} as gone
-        from heard
+        select heard.*, heard.so_far - coalesce(earlier.so_far, 0) as calls, {after("heard.time_ns")} as enters,
+          {after("heard.next_ns")} as followed, {after(f"(heard.time_ns + {GONE})")} as gone
+        from heard asof left join (select distinct whose, time_ns, so_far from heard) as earlier
+          on heard.whose = earlier.whose and heard.since_ns > earlier.time_ns
       )
       select {keys}enters as number, true as there,
         ({grid.first_ns} + enters * {grid.step_ns} - time_ns) / 1e9 as value, calls

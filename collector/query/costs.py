@@ -52,5 +52,5 @@ def _sum(name: str) -> str:
     if name in COUNTED:
         return f"coalesce(sum({name}), 0)::bigint as {name}"
     if name in NAMES:
-        return f"coalesce(any_value({name}), []) as {name}"
+        return f"coalesce(flatten(list({name})), []) as {name}"
     return f"{bounded_sum(name)} as {name}" if name in TOKENS else f"sum({name}) as {name}"

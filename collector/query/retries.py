@@ -114,10 +114,16 @@ def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
 
 
 def _errors(selection: Selection, *names: str) -> str:
-    """Like `unjudged`, with the errors that have no session."""
-    return f"""(select * from ({unjudged(selection, *names)})
-      union all by name
-      select * from events where outcome = 'error' and session is null)"""
+    """Like `unjudged` of narrow columns, with the errors that have no session."""
+    needed = (*names, *(term.dimension.name for term in selection.terms), *(["message"] if selection.text else []))
+    told = dict.fromkeys(("time_ns", "source", "service", "session", "error_class", *needed))
+    told.pop("recovered", None)
+    columns = ", ".join(f'"{name}"' for name in told)
+    later = [name for name in ("honoured", "recovered") if name == "honoured" or selection.reads_chains(*names)]
+    nothing = ", ".join(f"null::boolean as {name}" for name in later)
+    return f"""(select {columns}, {", ".join(later)} from ({unjudged(selection, *names)})
+      union all
+      select {columns}, {nothing} from events where outcome = 'error' and session is null)"""
 
 
 def relation(selection: Selection, *more: str, start: str = "") -> str:
@@ -125,12 +131,12 @@ def relation(selection: Selection, *more: str, start: str = "") -> str:
     if not selection.reads_chains(*more):
         return "events"
     start = start or selection.start
-    return f"""(select events.*, chains.event_id is not null as begins, coalesce(chains.retried, false) as retried,
+    return f"""(select every.*, chains.event_id is not null as begins, coalesce(chains.retried, false) as retried,
         {", ".join(f"chains.{name}" for name in TOLD)}
-      from events left join (
+      from events as every left join (
         select * from ({chains(selection)}) where time_ns >= {start} and time_ns < {selection.until}
-      ) as chains on events.event_id = chains.event_id
-      where events.time_ns >= {start} and events.time_ns < {selection.until})"""
+      ) as chains on every.event_id = chains.event_id
+      where every.time_ns >= {start} and every.time_ns < {selection.until})"""
 
 
 def counted(selection: Selection, names: Sequence[str]) -> str:

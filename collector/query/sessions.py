@@ -33,8 +33,7 @@ TOLD = {
     "started": "min(time_ns)", "ended": "max(time_ns)",
     "seconds": "(max(time_ns) - min(time_ns - coalesce(duration_ms, 0) * 1e6)) / 1e9",
 }  # fmt: skip
-IN_PAGE = """semi join (select service as of_service, session as of_session from shown)
-  on session = of_session and service is not distinct from of_service"""
+IN_PAGE = """semi join shown on events.session = shown.session and events.service is not distinct from shown.service"""
 STRIP = 60
 
 
@@ -50,7 +49,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100, s
     chosen = state is not None or not named.isdisjoint(ENDS)  # the page rests on how every session ended
     sql = load("sessions").format(
         told=", ".join(f"{expression} as {name}" for name, expression in TOLD.items()),
-        sorted="".join(f", {sorts[name]} as {name}" for name in sorted(named) if name in sorts),
+        sorted="".join(f", {sorts[name]} as {name}" for name in sorted({*named, "service", "session"}) if name in sorts),
         source=relation(selection),
         where=selection.where(),
         streaks=streak_sql(_whole(selection), Scope()),
@@ -59,7 +58,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100, s
         with_ends="left join ends on whose = ended_whose" if chosen else "",
         page_ends="" if chosen else f", {_ends(selection, IN_PAGE)}",
         in_state=f"state = '{state}'" if state else "true",
-        order=order_by(wanted, sortable, ("whose",)),
+        order=order_by(wanted, sortable, ("service", "session")),
         limit=limit + 1,
         strip=STRIP,
     )

@@ -121,11 +121,11 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
     if among:
         touched += f""" and exists (select 1 from {among}
           where {among}.session = events.session and {among}.service is not distinct from events.service)"""
-    theirs = """from events semi join touched
-      on events.session = touched.session and events.service is not distinct from touched.service"""
+    theirs = """from events as theirs semi join touched
+      on theirs.session = touched.session and theirs.service is not distinct from touched.service"""
     # Where they begin is found in three columns, so that the rest is read from there on alone.
-    events = f"""select events.* {theirs}
-      where time_ns < $until_ns and events.time_ns >= (select min(events.time_ns) {theirs})"""
+    events = f"""select theirs.* {theirs}
+      where time_ns < $until_ns and theirs.time_ns >= (select min(theirs.time_ns) {theirs})"""
     whole = judged(selection, events, known_by=AS_OF_END)
     return load("streak_steps").format(
         touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",

@@ -7,7 +7,7 @@ with wanted as (
 ), places as (select distinct service, session from wanted), calls as (
   select e.service, e.session, e.subagent, e.time_ns, e.sequence, e.event_id, {{
       'tool': e.tool, 'outcome': e.outcome, 'tool_kind': e.tool_kind, 'target': e.target,
-      'names': case when json_type(e.params) = 'OBJECT' then json_keys(e.params) end, 'time_ns': e.time_ns
+      'names': case when json_type(e.params) = 'OBJECT' then json_keys(e.params) else [] end, 'time_ns': e.time_ns
     }} as call
   from events as e semi join places as p on e.session = p.session and e.service is not distinct from p.service
   where e.operation = 'tool' and e.time_ns >= {start} and e.time_ns < {until}
@@ -23,7 +23,7 @@ select w.event_id, w.time_ns, coalesce(w.repository, w.service, '') as scope, w.
   case when r.input_tokens is not null or r.output_tokens is not null
     then coalesce(r.input_tokens, 0) + coalesce(r.output_tokens, 0) end as tokens,
   r.cost_usd,
-  list_transform(f.following, lambda c: {{
+  list_transform(coalesce(f.following, []), lambda c: {{
     'tool': c.tool, 'outcome': c.outcome, 'tool_kind': c.tool_kind, 'target': c.target, 'names': c.names,
     'seconds': (c.time_ns - w.time_ns) / 1e9
   }}) as following

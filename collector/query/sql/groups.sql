@@ -22,10 +22,10 @@ met as (                -- first distinct, then counted: the state of `count(dis
   group by all
 ),
 trends as (
-  select matching.fingerprint as trend_fingerprint, list(coalesce(many, 0) order by slots.slot) as trend,
-    sum(case when slots.slot >= {slots} // 2 then many else -many end)::bigint as growth
-  from matching cross join range({slots}) as slots(slot)
-    left join parts on matching.fingerprint = parts.fingerprint and parts.slot = slots.slot
+  select matching.fingerprint as trend_fingerprint, list(coalesce(many, 0) order by number) as trend,
+    sum(case when number >= {slots} // 2 then many else -many end)::bigint as growth
+  from matching cross join (select unnest(range({slots})) as number) as slots
+    left join parts on matching.fingerprint = parts.fingerprint and parts.slot = number
   group by matching.fingerprint
 ),
 uses as (
@@ -65,8 +65,8 @@ described as (
   from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint
     join trends on fingerprint = trend_fingerprint
     left join uses on operation is not distinct from called_operation and tool is not distinct from called_tool
-    left join (select * rename (fingerprint as marked) from group_marks) on fingerprint = marked
+    left join (select fingerprint as marked, * exclude (fingerprint) from group_marks) on fingerprint = marked
     left join back on fingerprint = back_fingerprint
-    left join (select * rename (fingerprint as ignored_fingerprint) from ignored) on fingerprint = ignored_fingerprint
+    left join (select fingerprint as ignored_fingerprint, * exclude (fingerprint) from ignored) on fingerprint = ignored_fingerprint
 )
 select {columns} from described where {state}

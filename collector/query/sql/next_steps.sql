@@ -36,7 +36,7 @@ spent as (
     asof left join told as since on repaired.whose = since.whose and repaired.time_ns >= since.time_ns
 ),
 found as (
-  select fingerprint, any_value(error_class) as error_class, any_value(tool) as tool, {keys}count(*) as errors, {steps},
+  select fingerprint, min(error_class) as error_class, min(tool) as tool, {keys}count(*) as errors, {steps},
     median(attempts) as median_calls, median(tokens) as median_tokens, count(tokens) as tokens_told,
     min(time_ns) as first_seen, max(time_ns) as last_seen, max_by(event_id, (time_ns, event_id)) as newest_event_id
   from stepped left join spent using (event_id)

@@ -24,6 +24,6 @@ select {keys}, {values}
 from (
   select {keys}, earlier, last, place, fraction * last - floor(fraction * last) as beyond,
     min(value) filter (upto > floor(fraction * last)) as low, min(value) filter (upto > ceil(fraction * last)) as high
-  from (select *, unnest({fractions}) as fraction, generate_subscripts({fractions}, 1) as place from found)
+  from (select *, {fractions}[place] as fraction from (select *, unnest(range(1, len({fractions}) + 1)) as place from found))
   group by all)
 group by {keys}

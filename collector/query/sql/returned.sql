@@ -21,9 +21,9 @@ known as (
 )
 select fingerprint, first_ns as returned_ns
 from known join (select fingerprint, service, first_ns from lately) as lately using (fingerprint, first_ns)
-where first_ns - before_ns > {silence} and exists (
+  left join (select fingerprint as marked, greatest(resolved_ns, ignored_ns) as marked_ns from group_marks) on fingerprint = marked
+where first_ns - before_ns > {silence} and not coalesce(marked_ns between 1 and first_ns, false) and exists (
   from days where days.service is not distinct from lately.service and days.day >= known.day - 7 and days.day < known.day)
-  and fingerprint not in (select fingerprint from group_marks where greatest(resolved_ns, ignored_ns) between 1 and first_ns)
 union
 select fingerprint, min(time_ns) as returned_ns
 from events join (from group_marks select * exclude (changed_ns) where resolved_ns > 0) as marks using (fingerprint)

@@ -2,7 +2,7 @@
 -- for each value that it has. Rows of a session and a value each took twice the time.
 with numbers as materialized (
   select *, hash({keys}) as code, (number // 64)::integer as page, 1::ubigint << (number % 64)::integer as bit
-  from (select {keys}, row_number() over () - 1 as number from (select distinct {named} from {seen} where {where}))
+  from (select {keys}, row_number() over (order by {keys}) - 1 as number from (select distinct {named} from {seen} where {where}))
 ),
 met as not materialized (
   select {named}, {earlier} as earlier, hash(service, session) as whose from {source} where {where} and session is not null

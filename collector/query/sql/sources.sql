@@ -37,16 +37,21 @@ select told.source, told.service, events, errors, unknown, last_seen, unclassifi
   true as tool_data, null::varchar as metrics,
   n.signs is not null as sampled, n.kept, n.signs as sampled_by, s.switched,
   u.unread, u.unread_since, u.unread_by, u.unread_scopes
-from told left join lateral (
-  select max(signs) as signs, min(kept) as kept from noted
+from told left join (
+  select told.source, told.service, max(signs) as signs, min(kept) as kept from told cross join noted
   where noted.source in (told.source, '') and noted.service in (told.service, '')
-) n on true
-left join lateral (
-  select string_agg(distinct name, ', ' order by name) as switched from switches
-  where last_ns >= $start_ns and switches.source = told.source and switches.service in (told.service, '')
-) s on true
+  group by told.source, told.service
+) n on told.source is not distinct from n.source and told.service is not distinct from n.service
+left join (
+  select told.source, told.service, string_agg(distinct name, ', ' order by name) as switched from told cross join switches
+  where switches.last_ns >= $start_ns and switches.source = told.source and switches.service in (told.service, '')
+  group by told.source, told.service
+) s on told.source is not distinct from s.source and told.service is not distinct from s.service
 left join strange u on u.source = coalesce(told.source, '') and u.service = coalesce(told.service, '')
 union all by name
 select source, service, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics, false as sampled,
   unread, unread_since, unread_by, unread_scopes
-from (select *, null::varchar as metrics, null::bigint as unread from {events} where false union all by name select * from senders) where {where}
+from (
+  select events.* exclude (source, service, time_ns), senders.*
+  from senders left join (select * from {events} where false) as events on senders.source = events.source
+) where {where}

@@ -8,24 +8,26 @@ with errors as not materialized (
   from {source} where {where} and error_class is not null
 ),
 kinds as materialized (
-  select *, hash({keys}error_class) as kind, (row_number() over ())::integer as number from (select distinct {keys}error_class from errors)
+  select *, (row_number() over (order by kind))::integer as number
+  from (select *, hash({keys}error_class) as kind from (select distinct {keys}error_class from errors))
 ),
 sorted as (
   select number, time_ns from errors join kinds using (kind) order by number, time_ns
 ),
 runs as (
-  select number, row_number() over () as place, time_ns as started,
-    case when lead(number, {least} - 1) over () = number then lead(time_ns, {least} - 1) over () end as ended
-  from sorted
+  select number, row_number() over as_sorted as place, time_ns as started,
+    case when lead(number, {least} - 1) over as_sorted = number then lead(time_ns, {least} - 1) over as_sorted end as ended
+  from sorted window as_sorted as ()
 ),
 dense as (
-  select *, lag(number) over () is distinct from number as other, place - lag(place) over () as further, started - lag(ended) over () as pause
-  from runs where ended - started <= {window}
+  select *, lag(number) over as_placed is distinct from number as other, place - lag(place) over as_placed as further,
+    started - lag(ended) over as_placed as pause
+  from runs where ended - started <= {window} window as_placed as ()
 ),
 numbered as (
-  select *, (sum((other or further > {least})::int) over (rows unbounded preceding))::integer as stretch,
-    (sum((other or pause > {window})::int) over (rows unbounded preceding))::integer as storm
-  from dense
+  select *, (sum((other or further > {least})::int) over as_placed)::integer as stretch,
+    (sum((other or pause > {window})::int) over as_placed)::integer as storm
+  from dense window as_placed as (rows unbounded preceding)
 ),
 stretches as materialized (
   select kind, storm, started, ended, calls

@@ -12,6 +12,7 @@ known as (
     then 9223372036854775807 else (select max(time_ns) from page) + {day} end as until_ns
 ),
 chains as (select event_id, recovered from ({judged}))
-select events.* exclude (report_rank, outcome_strength, target_guessed) rename (time_ns as time, received_ns as received_time), chains.recovered
+select events.time_ns as time, events.received_ns as received_time,
+  events.* exclude (time_ns, received_ns, report_rank, outcome_strength, target_guessed), chains.recovered
 from events semi join page on events.time_ns = page.time_ns and events.event_id = page.event_id
   left join chains on events.event_id = chains.event_id
