@@ -100,4 +100,29 @@ create table if not exists collectors_rows (
 order by collector
 settings {settings};
 
-create or replace view collectors as select * except (version, gone) from collectors_rows final
+create or replace view collectors as select * except (version, gone) from collectors_rows final;
+
+-- What people decided about groups, from whichever collector; never removed.
+create table if not exists group_marks_rows (
+  {group_marks}
+) engine = {marks}
+order by fingerprint
+settings {settings};
+
+create or replace view group_marks as select * from group_marks_rows final;
+
+-- What questions read by the names of the local tables. A collector publishes a session's streaks with its events, so that none is behind.
+create or replace view seen as
+  select source, service, min(first_ns) as first_ns, max(s.last_ns) as last_ns, argMax(metrics, s.last_ns) as metrics
+  from senders as s where about = 'seen' group by source, service;
+
+create or replace view sampled as select source, service, first_ns, last_ns, kept, signs from senders where about = 'sampled';
+
+create or replace view switches as select source, service, name, first_ns, last_ns from senders where about = 'switches';
+
+create or replace view unread as
+  select source, service, name as scope, sign, records, first_ns, last_ns from senders where about = 'unread';
+
+create or replace view changed as select service, session, time_ns from events where false;
+
+create or replace view twins as select event_id as unit, event_id from events where false

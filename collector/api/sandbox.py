@@ -118,7 +118,6 @@ def answer(task: Task, source: BinaryIO, out: BinaryIO) -> None:
         return
     try:
         _load(connection, source)
-        connection.execute("set TimeZone = 'UTC'").fetchall()  # else the machine's, and now() is hours from the events
         connection.execute("set lock_configuration = true").fetchall()
         if task.arrow:
             _arrow(connection, task, out)
@@ -147,12 +146,20 @@ def _load(connection: duckdb.DuckDBPyConnection, source: BinaryIO) -> None:
     """The stream as the table `events`, batch by batch."""
     stream = c_array_stream(InputStream.from_readable(source))
     schema = stream.get_schema()
+    connection.execute("set TimeZone = 'UTC'").fetchall()  # else the machine's, and now() is hours from the events
     connection.register("incoming", Batches(schema, []))
-    connection.execute("create table events as from incoming").fetchall()
+    columns = ", ".join(_without_zones(connection.sql("from incoming")))  # which times of a cluster have
+    connection.execute(f"create table events as select {columns} from incoming").fetchall()
     for batch in stream:
         connection.register("incoming", Batches(schema, [batch]))
-        connection.execute("insert into events from incoming").fetchall()
+        connection.execute(f"insert into events select {columns} from incoming").fetchall()
     connection.unregister("incoming")
+
+
+def _without_zones(found: duckdb.DuckDBPyRelation) -> Iterable[str]:
+    """Its columns as SQL, all times without a zone."""
+    for name, kind in zip(found.columns, map(str, found.types), strict=True):
+        yield f'"{name}"::timestamp as "{name}"' if kind == "TIMESTAMP WITH TIME ZONE" else f'"{name}"'
 
 
 def _arrow(connection: duckdb.DuckDBPyConnection, task: Task, out: BinaryIO) -> None:

@@ -46,6 +46,12 @@ class ClusterReads:
         with _understood():
             return self._cluster.rows(asked.sql, given, settings=_limited(timeout_s), timeout_s=timeout_s)
 
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
+        """Adds or replaces what people said of a group."""
+        asked, given = _asked(sql, params)
+        with _understood():
+            self._cluster.run(asked.sql, given)
+
     def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes:
         """The result as an Arrow IPC stream. Raises QueryTimeout."""
         asked, given = _asked(sql, params)

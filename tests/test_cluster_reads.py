@@ -1,0 +1,224 @@
+"""The cluster answers every question as DuckDB does: each statement is asked of both, and their rows are compared.
+
+The engine is real (tests/clickhouse.py). Events are those of a demo's month, and odd ones: all outcomes, no sessions.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.cluster.client import Cluster
+from collector.cluster.dialect import translated, types_of
+from collector.cluster.reads import ClusterReads
+from collector.cluster.tables import VERSIONED, Layout, make
+from collector.commands.bulk import bulk
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.store import Store
+from collector.measures.families import MeasureQuery, measure_family
+from collector.measures.history import history
+from collector.measures.history_sql import Evaluations
+from collector.api.endpoints import ENDPOINTS
+from collector.api.parameters import read
+from collector.query.filters import terms_of
+from collector.times import DAY, HOUR, MINUTE
+from tests.clickhouse import Front
+from tests.recorded import NOW, SILENT, mixed
+
+SPEC = "events"
+# Address, query, whether only `make test-deep` asks it. `{session}`, `{event}`, `{group}`, `{model}` are those of a failed call.
+ASKED = """
+/breakdown by=tool,error_class&from=-30d
+/breakdown by=tool&from=-24h&measures=sessions,p50_ms,p95_ms,recovery_rate&previous=true
+/breakdown by=recovered&from=-7d&q=not deep
+/breakdown by=&from=-24h deep
+/breakdown by=session&from=-24h&limit=10000 deep
+/breakdown by=mistake,retryable,status_code&from=-30d&tool=!read_file&outcome=error deep
+/breakdown by=target&from=-24h&previous=true deep
+/breakdown by=tool&recovered=true,&sort=-calls deep
+/timeseries from=-24h&bucket=5m&by=category
+/timeseries from=-7d&bucket=1d&by=model&measures=p95_ms,sessions&previous=true deep
+/compare from=-7d&measure=error_rate,lasting_rate,recovery_rate,hit_rate,streak_rate,sessions,p95_ms,errors_per_1000
+/compare from=-7d&by=tool&measure=error_rate,mistake_rate,p50_ms deep
+/trials from=-7d
+/ranking from=-30d&by=model
+/ranking from=-7d&by=service_version deep
+/texts from=-30d
+/texts from=-7d&by=model deep
+/texts/wordings from=-30d deep
+/parameters from=-30d
+/changes from=-7d
+/changes from=-3d&measure=mistake_rate deep
+/changes from=-7d&measure=error_rate&by=target,model,service deep
+/values/{dimension:str} from=-30d&contains=re|dimension=target
+/values/{dimension:str} contains=1|dimension=fingerprint deep
+/values/{dimension:str} |dimension=recovered deep
+/events from=-24h&limit=20&outcome=error&q=not
+/events from=-30d&limit=30&cursor={cursor}
+/events from=-30d&limit=20&after=1.5 deep
+/events from=-2d&recovered=false&limit=20&sort=time deep
+/events/{event_id:str} |event_id={event}
+/streaks from=-7d&min_length=2&limit=10000
+/streaks from=-7d&scope=target&kind=error&state=ended&sort=-reported_streak&limit=10000 deep
+/streaks from=-7d&recovered=true&limit=10000 deep
+/streaks/summary from=-7d&previous=true
+/streaks/limits from=-7d&by=model
+/streaks/limits from=-7d&by=tool&previous=true deep
+/streaks/signals from=-30d
+/streaks/agreement from=-30d&kind=error deep
+/retries from=-7d&by=error_class
+/retries from=-3d&by=tool&previous=true deep
+/retries/curve from=-7d&by=error_class
+/retries/storms from=-30d&window=1h&least=3&by=tool
+/retries/storms from=-7d&window=10m&least=5&state=ended&sort=-sessions deep
+/costs from=-7d&by=tool
+/groups from=-7d&measures=recovery_rate&limit=10000
+/groups from=-30d&state=ignored deep
+/groups from=-30d&state=regressed deep
+/groups from=-1d&recovered=true deep
+/groups/{fingerprint:str} |fingerprint={group} deep
+/sessions from=-7d&limit=50
+/sessions from=-7d&state=error&sort=state,-calls deep
+/sessions/{session:path} columns=tool,outcome&limit=10|session={session}
+/sessions/{session:path} limit=10&cursor=1.-5.7|session={session} deep
+/check command=pytest -q
+/check of=apply_diff deep
+/lessons
+/search q=apply
+/search q={session} deep
+/search q={group} deep
+/search q={event} deep
+/sources
+/sources from=-1h&model= deep
+"""
+RULES: Sequence[tuple[str, Sequence[str], int, Mapping[str, str], bool]] = (
+    ("error_rate", ("tool", "model"), HOUR, {}, False),
+    ("errors", ("service",), 6 * HOUR, {}, True),
+    ("calls", ("session",), 6 * HOUR, {}, True),
+    ("failing_sessions", ("tool",), DAY, {}, False),
+    ("p95_ms", ("model",), DAY, {}, False),
+    ("recovery_rate", ("service",), 6 * HOUR, {}, False),
+    ("streak", ("service",), DAY, {}, False),
+    ("streaks", (), DAY, {"recovered": "false"}, True),
+    ("new_groups", ("service",), DAY, {}, False),
+    ("regressed_groups", ("service",), DAY, {}, True),
+    ("silent", ("service",), DAY, {}, False),
+    ("unclassified_rate", (), DAY, {}, True),
+    ("sessions", ("service",), DAY, {}, True),
+    ("retries", ("tool",), DAY, {"recovered": "true"}, True),
+)
+
+
+def cases(deep: bool) -> Iterator[Any]:
+    """The questions of one depth."""
+    for line in ASKED.split("\n")[1:-1]:
+        address, _, query = line.partition(" ")
+        if query.endswith("deep") == deep:
+            yield pytest.param(address, query.removesuffix("deep").strip(), id=line)
+
+
+class Both:
+    """A store that asks each statement of DuckDB and of ClickHouse, and compares what they say."""
+
+    version = "both"
+
+    def __init__(self, store: Store, cluster: ClusterReads) -> None:
+        self.store, self.cluster = store, cluster
+        self.asked = 0
+
+    def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 60) -> list[dict[str, Any]]:
+        expected = self.store.rows(sql, params, timeout_s=timeout_s)
+        found = self.cluster.rows(sql, params, timeout_s=timeout_s)
+        assert [list(row) for row in found[:1]] == [list(row) for row in expected[:1]] or not (found and expected)
+        assert alike(found) == alike(expected), sql
+        self.asked += 1
+        return expected
+
+    def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 60) -> bytes:
+        raise AssertionError("rows are asked for")
+
+
+def alike(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows as a multiset, numbers to a millionth, without hashes, which each engine has its own of."""
+    return sorted(repr({name: plain(value) for name, value in row.items() if "whose" not in name}) for row in rows)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return None if math.isnan(value) else float(f"{value:.7g}") if abs(value) < 2**40 else int(value)
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.fixture(scope="module")
+def both(clickhouse: Front, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    url = f"duckdb:///{tmp_path_factory.mktemp('both')}/both.duckdb"
+    bulk(url, 4_000, 0)
+    store = Store.open(url)
+    newest = store.rows("select max(time_ns) as at from events")[0]["at"]
+    odd = [
+        each | {"event_id": each["event_id"] + 10**6, "time_ns": each["time_ns"] - NOW + newest, "received_ns": newest}
+        for each in mixed(500)
+    ]
+    store.write(Changes(newest, events=odd))
+    for _ in store.rebuild():
+        pass
+    cluster = Cluster(clickhouse.database())
+    make(cluster, Layout(), 400 * DAY // 10**9)
+    published(store, cluster)
+    yield Both(store, ClusterReads(cluster))
+    cluster.close()
+    store.close()
+
+
+def published(store: Store, cluster: Cluster) -> None:
+    """All events, streaks and chains of a store in a cluster."""
+    for table in VERSIONED:
+        time_of = "ended" if table == "kept_streaks" else "received_ns" if table == "events" else "time_ns"
+        rows = store.rows(f"select *, {time_of} as received_ns, 1 as version, 0 as gone, 'a' as collector from {table}")
+        cluster.insert(f"{table}_rows", rows, "all")
+    cluster.insert("kept_newest_rows", store.rows("from kept_newest"), "all")
+    cluster.insert("group_marks_rows", store.rows("from group_marks"), "all")
+
+
+def ask(both: Both, address: str, query: str) -> None:
+    store = both.store
+    now = store.rows("select max(time_ns) as at from events")[0]["at"] + 1000
+    [one] = store.rows(
+        "select event_id as event, session, fingerprint as group, model, time_ns || '.' || event_id as cursor from events"
+        " where outcome = 'error' and session is not null and operation = 'tool' order by time_ns desc limit 1 offset 9"
+    )
+    for name, value in one.items():
+        query = query.replace(f"{{{name}}}", str(value))
+    asked, _, path = query.partition("|")
+    named = dict([path.split("=", 1)]) if path else {}
+    endpoint = next(each for each in ENDPOINTS if each.path == address)
+    parsed = read(
+        asked.encode(), endpoint.takes, named, now, filters=endpoint.filters, since=endpoint.since, failure_only=SILENT
+    )
+    endpoint.ask(parsed.selection, parsed.options).rows(both, 60)
+
+
+@pytest.mark.parametrize(("address", "query"), cases(deep=False))
+def test_every_address(both: Both, address: str, query: str) -> None:
+    ask(both, address, query)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("address", "query"), cases(deep=True))
+def test_more_filters_orders_and_cursors(both: Both, address: str, query: str) -> None:
+    ask(both, address, query)
+
+
+def test_every_address_is_asked() -> None:
+    assert {line.split(" ")[0] for line in ASKED.split("\n")[1:-1]} >= {
+        each.path for each in ENDPOINTS if each.path not in ("/lessons/{id:str}",)
+    }
