@@ -102,14 +102,38 @@ settings {settings};
 
 create or replace view collectors as select * except (version, gone) from collectors_rows final;
 
--- What people decided about groups, from whichever collector; never removed.
+-- What people add, from whichever collector: the last row of each key counts.
 create table if not exists group_marks_rows (
   {group_marks}
-) engine = {marks}
+) engine = {people}
 order by fingerprint
 settings {settings};
 
 create or replace view group_marks as select * from group_marks_rows final;
+
+create table if not exists lesson_marks_rows (
+  {lesson_marks}
+) engine = {people}
+order by lesson
+settings {settings};
+
+create or replace view lesson_marks as select * from lesson_marks_rows final;
+
+create table if not exists time_marks_rows (
+  {time_marks}
+) engine = {people}
+order by mark_id
+settings {settings};
+
+create or replace view time_marks as select * from time_marks_rows final;
+
+create table if not exists views_rows (
+  {views}
+) engine = {people}
+order by view_id
+settings {settings};
+
+create or replace view views as select * from views_rows final;
 
 -- What questions read by the names of the local tables. A collector publishes a session's streaks with its events, so that none is behind.
 create or replace view seen as

@@ -10,9 +10,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
+import duckdb
 import pytest
+from nanoarrow.c_array_stream import c_array_stream
+from nanoarrow.ipc import InputStream
 
+from collector.api.endpoints import ENDPOINTS
+from collector.api.parameters import read
+from collector.api.sandbox import Batches
 from collector.cluster.client import Cluster
 from collector.cluster.dialect import translated, types_of
 from collector.cluster.reads import ClusterReads
@@ -23,15 +28,14 @@ from collector.engine.duckdb.store import Store
 from collector.measures.families import MeasureQuery, measure_family
 from collector.measures.history import history
 from collector.measures.history_sql import Evaluations
-from collector.api.endpoints import ENDPOINTS
-from collector.api.parameters import read
 from collector.query.filters import terms_of
+from collector.query.group_marks import Mark, mark
+from collector.query.noted import NewMark, add_mark, marks, remove_mark
 from collector.times import DAY, HOUR, MINUTE
 from tests.clickhouse import Front
 from tests.recorded import NOW, SILENT, mixed
 
-SPEC = "events"
-# Address, query, whether only `make test-deep` asks it. `{session}`, `{event}`, `{group}`, `{model}` are those of a failed call.
+# Address, query, whether only `make test-deep` asks it. `{session}`, `{event}`, `{group}` are those of a failed call.
 ASKED = """
 /breakdown by=tool,error_class&from=-30d
 /breakdown by=tool&from=-24h&measures=sessions,p50_ms,p95_ms,recovery_rate&previous=true
@@ -96,30 +100,34 @@ ASKED = """
 /sources
 /sources from=-1h&model= deep
 """
-RULES: Sequence[tuple[str, Sequence[str], int, Mapping[str, str], bool]] = (
-    ("error_rate", ("tool", "model"), HOUR, {}, False),
-    ("errors", ("service",), 6 * HOUR, {}, True),
-    ("calls", ("session",), 6 * HOUR, {}, True),
-    ("failing_sessions", ("tool",), DAY, {}, False),
-    ("p95_ms", ("model",), DAY, {}, False),
-    ("recovery_rate", ("service",), 6 * HOUR, {}, False),
-    ("streak", ("service",), DAY, {}, False),
-    ("streaks", (), DAY, {"recovered": "false"}, True),
-    ("new_groups", ("service",), DAY, {}, False),
-    ("regressed_groups", ("service",), DAY, {}, True),
-    ("silent", ("service",), DAY, {}, False),
-    ("unclassified_rate", (), DAY, {}, True),
-    ("sessions", ("service",), DAY, {}, True),
-    ("retries", ("tool",), DAY, {"recovered": "true"}, True),
+Rule = tuple[str, Sequence[str], int, Mapping[str, str]]
+RULES: Sequence[Rule] = (
+    ("error_rate", ("tool", "model"), HOUR, {}),
+    ("failing_sessions", ("tool",), DAY, {}),
+    ("p95_ms", ("model",), DAY, {}),
+    ("recovery_rate", ("service",), 6 * HOUR, {}),
+    ("streak", ("service",), DAY, {}),
+    ("new_groups", ("service",), DAY, {}),
+    ("silent", ("service",), DAY, {}),
+)
+MORE_RULES: Sequence[Rule] = (
+    ("errors", ("service",), 6 * HOUR, {}),
+    ("calls", ("session",), 6 * HOUR, {}),
+    ("streaks", (), DAY, {"recovered": "false"}),
+    ("regressed_groups", ("service",), DAY, {}),
+    ("silent", (), DAY, {"recovered": "true"}),
+    ("p95_ms", ("tool",), HOUR, {"recovered": "false"}),
+    ("unclassified_rate", (), DAY, {}),
+    ("sessions", ("service",), DAY, {}),
+    ("retries", ("tool",), DAY, {"recovered": "true"}),
 )
 
 
-def cases(deep: bool) -> Iterator[Any]:
+def cases(deep: bool) -> list[Any]:
     """The questions of one depth."""
-    for line in ASKED.split("\n")[1:-1]:
-        address, _, query = line.partition(" ")
-        if query.endswith("deep") == deep:
-            yield pytest.param(address, query.removesuffix("deep").strip(), id=line)
+    lines = [line for line in ASKED.split("\n")[1:-1] if line.endswith("deep") == deep]
+    asked = [line.removesuffix("deep").strip().partition(" ") for line in lines]
+    return [pytest.param(address, query, id=f"{address} {query}") for address, _, query in asked]
 
 
 class Both:
@@ -186,14 +194,13 @@ def published(store: Store, cluster: Cluster) -> None:
         rows = store.rows(f"select *, {time_of} as received_ns, 1 as version, 0 as gone, 'a' as collector from {table}")
         cluster.insert(f"{table}_rows", rows, "all")
     cluster.insert("kept_newest_rows", store.rows("from kept_newest"), "all")
-    cluster.insert("group_marks_rows", store.rows("from group_marks"), "all")
 
 
 def ask(both: Both, address: str, query: str) -> None:
     store = both.store
     now = store.rows("select max(time_ns) as at from events")[0]["at"] + 1000
     [one] = store.rows(
-        "select event_id as event, session, fingerprint as group, model, time_ns || '.' || event_id as cursor from events"
+        "select event_id as event, session, fingerprint as group, time_ns || '.' || event_id as cursor from events"
         " where outcome = 'error' and session is not null and operation = 'tool' order by time_ns desc limit 1 offset 9"
     )
     for name, value in one.items():
@@ -222,3 +229,64 @@ def test_every_address_is_asked() -> None:
     assert {line.split(" ")[0] for line in ASKED.split("\n")[1:-1]} >= {
         each.path for each in ENDPOINTS if each.path not in ("/lessons/{id:str}",)
     }
+
+
+@pytest.mark.parametrize(("measure", "by", "window_ns", "where"), RULES)
+def test_what_rules_measure(
+    both: Both, measure: str, by: Sequence[str], window_ns: int, where: Mapping[str, str]
+) -> None:
+    measured(both, measure, by, window_ns, where)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("measure", "by", "window_ns", "where"), MORE_RULES)
+def test_more_that_rules_measure(
+    both: Both, measure: str, by: Sequence[str], window_ns: int, where: Mapping[str, str]
+) -> None:
+    measured(both, measure, by, window_ns, where)
+
+
+def measured(both: Both, measure: str, by: Sequence[str], window_ns: int, where: Mapping[str, str]) -> None:
+    """Asks for a measure now, and at 96 times of the last day."""
+    now = both.store.rows("select max(time_ns) as at from events")[0]["at"] + 1000
+    terms = tuple(term for name, value in where.items() for term in terms_of(name, value))
+    measure_family(both, [MeasureQuery(measure, terms, tuple(by), now - window_ns, now)], SILENT)
+    times = Evaluations(now - DAY, 15 * MINUTE, 96)
+    history(both, measure, dict(where), tuple(by), times, window_ns, failure_only=SILENT)
+
+
+def test_what_people_add_is_shared(both: Both) -> None:
+    cluster = both.cluster
+    [group] = both.store.rows("select fingerprint from events where fingerprint is not null limit 1")
+    for said in (Mark("ignored", until_events=10**5, note="it's ours"), Mark("open")):
+        mark(cluster, group["fingerprint"], said, str)
+        [told] = cluster.rows("select ignored_ns > 0 as ignored, note from group_marks")
+        assert told == {"ignored": said.state == "ignored", "note": "it's ours"}
+    for text in ("deploy", "deploy", "rollback"):
+        add_mark(cluster, NewMark(text, "2026-11-01T00:00:00Z"), str, NOW)
+    found = marks(cluster, 0, NOW * 2, "")
+    assert sorted(row["text"] for row in found) == ["deploy", "rollback"]
+    remove_mark(cluster, found[0]["mark_id"])
+    assert marks(cluster, 0, NOW * 2, "") == found[1:]
+
+
+def test_a_stream_is_what_the_store_streams(both: Both) -> None:
+    columns = "make_timestamp_ns(time_ns)::timestamp as time, event_id, tool, mistake, duration_ms"
+    sql = f"select {columns} from events order by event_id"
+    written = io.BytesIO()
+    both.cluster.stream(sql, {}, written)
+    told = c_array_stream(InputStream.from_readable(written.getvalue()))
+    read = duckdb.connect()
+    read.execute("set TimeZone = 'UTC'")
+    read.register("told", Batches(told.get_schema(), list(told)))
+    found = read.sql("select * replace (time::timestamp as time) from told").fetchall()
+    assert found == [tuple(row.values()) for row in both.store.rows(sql)]
+
+
+def test_a_statement_is_translated_once() -> None:
+    sql = "select 1 as one from events where tool = $tool and time_ns < $at"
+    given = {"tool": "a'b", "at": 2**63, "more": 1}
+    first = translated(sql, types_of(given, sql))
+    assert first.sql.endswith("FROM events WHERE tool = {tool: String} AND time_ns < {at: UInt64}")
+    assert first.names == ("tool", "at")
+    assert translated(sql, types_of(given | {"tool": "other"}, sql)) is first

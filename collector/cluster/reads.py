@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -47,10 +47,15 @@ class ClusterReads:
             return self._cluster.rows(asked.sql, given, settings=_limited(timeout_s), timeout_s=timeout_s)
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
-        """Adds or replaces what people said of a group."""
+        """Adds, replaces or removes rows of the tables of what people add."""
         asked, given = _asked(sql, params)
         with _understood():
             self._cluster.run(asked.sql, given)
+
+    def execute_all(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """The same for several, one after the other."""
+        for sql, params in statements:
+            self.execute(sql, params)
 
     def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes:
         """The result as an Arrow IPC stream. Raises QueryTimeout."""

@@ -170,9 +170,17 @@ def _flags(tree: Tree) -> None:
 
 def _replaced(tree: Tree) -> None:
     """`insert or replace … by name`: rows are versions, of which the last counts."""
+    if isinstance(tree, exp.Delete):
+        tree.set("this", exp.to_table(f"{tree.this.name}_rows"))
     if isinstance(tree, exp.Insert):
-        columns = [exp.to_identifier(name) for name in tree.expression.named_selects]
-        tree.set("this", exp.Schema(this=exp.to_table(f"{tree.this.name}_rows"), expressions=columns))
+        table: Tree = exp.to_table(f"{tree.this.name}_rows")
+        told = tree.expression
+        if isinstance(told, exp.Values):
+            tree.set("expression", exp.select(*told.expressions[0].expressions))
+        else:
+            columns = [exp.to_identifier(name) for name in told.named_selects]
+            table = exp.Schema(this=table, expressions=columns)
+        tree.set("this", table)
         tree.set("alternative", None)
         tree.set("by_name", None)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collector.cluster.client import Cluster
-from collector.columns import EVENTS_DDL, INGEST_DDL, KEPT_DDL, PEOPLE_DDL
+from collector.columns import EVENTS_DDL, INGEST_DDL, KEPT_DDL, PEOPLE_DDL, tables_of
 from collector.tables import schemas
 
 TEMPLATE = schemas().joinpath("clickhouse.sql").read_text(encoding="utf-8")
@@ -90,11 +90,11 @@ def statements(layout: Layout, retention_s: int, dimensions: Sequence[str] = ())
     copies = "replicated" if layout.on_cluster else "plain"
     columns = {name: _described(published(name, dimensions)) for name in VERSIONED}
     columns |= {"senders": _described(SENDERS), "redirects": _described(columns_of(INGEST_DDL, "redirects"))}
-    columns["group_marks"] = _described(columns_of(PEOPLE_DDL, "group_marks"))
+    columns |= {name: _described(columns_of(PEOPLE_DDL, name)) for name in tables_of(PEOPLE_DDL)}
     engines = {
         "versions": _engine("Replacing", "version, gone", layout),
         "small": _engine("Replacing", "version, gone", layout),
-        "marks": _engine("Replacing", "changed_ns", layout),
+        "people": _engine("Replacing", "", layout),
         "newest": _engine("Replacing", "time_ns", layout),
         "plain": _engine("", "", layout),
     }

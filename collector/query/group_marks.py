@@ -19,7 +19,7 @@ COLUMNS = (
     "resolved_ns", "resolved_service", "resolved_version", "earlier_versions", "ignored_ns", "until_events",
     "until_sessions", "issue", "note",
 )  # fmt: skip
-OPEN: Mapping[str, Any] = {**dict.fromkeys(COLUMNS), "resolved_ns": 0, "ignored_ns": 0}
+OPEN: Mapping[str, Any] = {**dict.fromkeys(COLUMNS), "earlier_versions": [], "resolved_ns": 0, "ignored_ns": 0}
 NEVER_MARKED = {**OPEN, "issue": "", "note": ""}
 # Versions that are compared as numbers: v1.10, 2026.9, 1.8.0-rc1, 1.0.post2, 1.8.0+build.
 NUMBERS = r"v?\d{1,9}(\.\d{1,9}){0,7}([-+].*|\.?(a|b|c|rc|alpha|beta|dev|pre|post)\.?\d{0,9})?"

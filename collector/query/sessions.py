@@ -47,9 +47,10 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100, s
     order = order_by(wanted, sortable, ("service", "session"))
     sorts = {"service": "any_value(service)", "session": "any_value(session)", **TOLD}
     chosen = state is not None or not named.isdisjoint(ENDS)  # the page rests on how every session ended
+    orders = sorted({*named, "service", "session"} & sorts.keys())
     sql = load("sessions").format(
         told=", ".join(f"{expression} as {name}" for name, expression in TOLD.items()),
-        sorted="".join(f", {sorts[name]} as {name}" for name in sorted({*named, "service", "session"}) if name in sorts),
+        sorted="".join(f", {sorts[name]} as {name}" for name in orders),
         source=relation(selection),
         where=selection.where(),
         streaks=streak_sql(_whole(selection), Scope()),
