@@ -78,8 +78,8 @@ ASKED = """
 /retries from=-7d&by=error_class
 /retries from=-3d&by=tool&previous=true deep
 /retries/curve from=-7d&by=error_class
-/retries/storms from=-30d&window=1h&least=3&by=tool
-/retries/storms from=-7d&window=10m&least=5&state=ended&sort=-sessions deep
+/retries/storms from=-3d&window=10m&least=5&by=tool
+/retries/storms from=-30d&window=1h&least=3&state=ended&sort=-sessions deep
 /costs from=-7d&by=tool
 /groups from=-7d&measures=recovery_rate&limit=10000
 /groups from=-30d&state=ignored deep

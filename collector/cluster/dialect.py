@@ -152,7 +152,7 @@ def _cast(node: Tree) -> Tree:
         return node.this
     if not (isinstance(node.this, exp.Anonymous) and node.this.name == AT):
         return node
-    if node.to.is_type("timestamp"):
+    if node.to.is_type("timestampntz"):
         micros = call("intDiv", node.this.expressions[0], 1000)
         return call("fromUnixTimestamp64Micro", micros, exp.Literal.string("UTC"))
     return node.this
