@@ -153,7 +153,7 @@ def _cast(node: Tree) -> Tree:
     if not (isinstance(node.this, exp.Anonymous) and node.this.name == AT):
         return node
     if node.to.is_type("timestampntz"):
-        micros = call("intDiv", node.this.expressions[0], 1000)
+        micros = call("intDiv", exp.Add(this=node.this.expressions[0].copy(), expression=node_of(500)), 1000)  # rounded
         return call("fromUnixTimestamp64Micro", micros, exp.Literal.string("UTC"))
     return node.this
 
