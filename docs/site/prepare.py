@@ -45,7 +45,8 @@ REFERENCE = """# Reference of the library
 
 ```{eval-rst}
 .. automodule:: misstep_sdk
-   :members: configure, session, tool_call, model_request, model_stream, model_stream_async, retry, answering, answer, as_agent_error, path_in
+   :members: configure, session, tool_call, model_request, model_stream, model_stream_async, retry, answering, answer,
+     as_agent_error, path_in
 
 .. autoclass:: misstep_sdk.AgentError
    :members:
