@@ -191,7 +191,7 @@ def replay(
         return 1 if stored.failed else 0
     from collector.commands.replay import replay
 
-    sent = replay(paths, settings.collector_url, token=next(iter(settings.ingest_tokens), ""), now=now)
+    sent = replay(paths, settings.collector_url, token=settings.sending_token, now=now)
     say(sent)
     return 1 if sent.refused else 0
 
@@ -271,7 +271,7 @@ def demo(
         return 0
     from collector.commands.demo import demo
 
-    say(demo(settings.collector_url, sessions, seed, token=next(iter(settings.ingest_tokens), "")))
+    say(demo(settings.collector_url, sessions, seed, token=settings.sending_token))
     return 0
 
 
@@ -351,7 +351,7 @@ def connect(
 
     settings = settings_from(collector_url=url)
     sanitiser = sanitiser_from(settings)
-    token = next(iter(settings.ingest_tokens), "")
+    token = settings.sending_token
 
     def clean(line: str) -> str:
         return sanitiser.scrub(line.replace(token, "[redacted:token]") if token else line)[0]

@@ -138,6 +138,11 @@ class Settings:
     log: str = _setting("auto", one_of("auto", "json", "text"), "format of log lines")
 
     @property
+    def sending_token(self) -> str:
+        """The token with which commands send; empty without one."""
+        return next(iter(self.ingest_tokens), "")
+
+    @property
     def dashboard_hosts(self) -> tuple[str, ...]:
         """Names besides those of this machine by which people open the dashboard."""
         told = urlsplit(self.dashboard_url).hostname

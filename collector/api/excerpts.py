@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
 from collector.access import MAINTAIN
+from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.errors import Rejected
@@ -40,7 +41,7 @@ log = structlog.get_logger()
 
 @get(
     "/api/v1/events/{event_id:str}/excerpt",
-    opt={RIGHT: MAINTAIN, WHOLE: True},
+    opt={RIGHT: MAINTAIN, WHOLE: True, AUDIT: "read"},
     summary="What stood around an imported call in the agent's own file, masked, read now and not stored",
 )
 async def event_excerpt(request: Request[Any, Any, Any], event_id: FromPath[str]) -> dict[str, Any]:

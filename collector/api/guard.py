@@ -23,10 +23,15 @@ def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     if right == OPEN:
         return
     access = admitted(connection, right)
-    if handler.opt.get(WHOLE) and access.project is not None:
-        raise Rejected(
-            f"this concerns all projects, and the token {access.name!r} is for {access.project!r} alone", 403
-        )
+    if handler.opt.get(WHOLE):
+        check_whole(access)
+
+
+def check_whole(access: Access) -> None:
+    """Raises Rejected 403 for who sees one project alone."""
+    if access.project is not None:
+        said = f"this concerns all projects, and the token {access.name!r} is for {access.project!r} alone"
+        raise Rejected(said, 403)
 
 
 def admitted(connection: Connection, right: str) -> Access:

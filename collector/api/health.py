@@ -17,9 +17,9 @@ from litestar.types import ControllerRouterHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
-from collector.access import OPEN, check_page
+from collector.access import OPEN, READ, check_page
 from collector.api.describe import completed
-from collector.api.guard import RIGHT, access_of
+from collector.api.guard import RIGHT, access_of, admitted, check_whole
 from collector.api.parameters import read_none
 from collector.api.token_routes import row_of
 from collector.engine.duckdb.open import file_id
@@ -60,8 +60,13 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 
 @get("/metrics", opt=FOR_ALL, sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Prometheus text format. Waits for nothing and needs no token, but checks that no foreign web page asks."""
-    check_page(request.headers, request.app.state.allowed_hosts)
+    """Prometheus text format. Waits for nothing and needs no token, but checks that no foreign web page asks. Where
+    there are tokens for single projects, it needs one for all: services and tools of every project are named.
+    """
+    if request.app.state.tokens.apart:
+        check_whole(admitted(request, READ))
+    else:
+        check_page(request.headers, request.app.state.allowed_hosts)
     telemetry.ASIDE_RECORDS.set(request.app.state.writer.aside.counted().records)
     with suppress(Unavailable):
         kept = _keeper(request.app.state)

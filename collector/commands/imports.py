@@ -257,7 +257,7 @@ class Here:
         self._url = settings.collector_url
         self._client = httpx.Client(
             base_url=self._url,
-            headers=bearer(next(iter(settings.ingest_tokens), "")),
+            headers=bearer(settings.sending_token),
             timeout=60,
             trust_env=False,
         )

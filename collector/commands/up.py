@@ -14,7 +14,9 @@ import urllib.request
 from collections.abc import Sequence
 from types import FrameType
 
+from collector.access import INGEST
 from collector.settings import Settings, SettingsError, check_dashboard
+from collector.token_store import guarded
 from collector.visible import say
 from dashboard import launch
 
@@ -91,8 +93,8 @@ def environment(settings: Settings, url: str, token: str) -> dict[str, str]:
 def greeting(settings: Settings) -> str:
     """The addresses, and the line to paste into the shell that starts an agent."""
     endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or _url(settings)}"
-    if settings.ingest_tokens:
-        endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
+    if settings.ingest_tokens or INGEST in guarded(settings):
+        endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<an ingest token>"'
     to = "" if settings.collector_url == _url(settings) else f" --to {_url(settings)}"  # where it sends by itself
     return "\n".join(
         (

@@ -64,6 +64,12 @@ class Tokens:
             raise Rejected(REMEDIES[right], 403)
         raise _refused(right, given, known)
 
+    @property
+    def apart(self) -> bool:
+        """Whether a token in force is for one project alone."""
+        self._look()
+        return any(token.project and not token.revoked_ns for token in self._file.held.tokens)
+
     def asks(self, right: str) -> bool:
         """Whether this right needs a token."""
         return right not in self.open

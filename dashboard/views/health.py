@@ -48,6 +48,9 @@ def body(page: Page) -> None:
             _counts(page, components.as_json(said.get("refused")) or {}, "why", "requests")
     with components.part("Errors of the collector itself", "The last twenty lines of its log that are no mere news."):
         _errors(page, components.as_json(said.get("errors")) or [])
+    if tokens := components.as_json(said.get("tokens")):
+        with components.part("What tokens used", SINCE):
+            _tokens(page, tokens)
     if forward := components.as_json(said.get("forward")):
         with components.part(f"Copies to {words.plain(forward['to'])}", SINCE):
             _counts(page, forward["requests"], "fate", "copies")
@@ -87,6 +90,31 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
         Figure("Store", words.size(_size(store)), "Size of the database file and of its log."),
         Figure("Disk free", words.size(store.get("disk_free_bytes"))),
     ]
+
+
+def _tokens(page: Page, tokens: list[dict[str, Any]]) -> None:
+    rows = pl.DataFrame(
+        [
+            {
+                "token": token["name"],
+                "project": token["project"] or "all",
+                "rights": ", ".join(token["rights"]),
+                "requests": float(token["requests"]),
+                "size": words.size(token["bytes"]),
+                "events": float(token["events"]),
+                "refused": float(token["refused"]),
+                "limits a minute": _limits(token["limits"]),
+            }
+            for token in tokens
+        ]
+    ).sort("requests", descending=True)
+    counts = ("requests", "events", "refused")
+    columns = {name: (link_table.number if name in counts else link_table.text)(name) for name in rows.columns}
+    link_table.table(page, rows, columns, name="tokens", caption=f"{rows['token'][0]} asked most.")
+
+
+def _limits(most: Mapping[str, int]) -> str:
+    return ", ".join(f"{words.count(number)} {kind}" for kind, number in most.items() if number) or "none"
 
 
 def _size(store: dict[str, Any]) -> float | None:
