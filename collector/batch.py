@@ -53,6 +53,7 @@ class Batch:
     named_ns: dict[str, int] = field(default_factory=dict)  # when what names the session of each trace began, if known
     switches: list[Switch] = field(default_factory=list)
     unread: list[tuple[Unread, int]] = field(default_factory=list)  # and how many there are
+    project: str | None = None
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ ALERTS_DDL = schemas().joinpath("alerts.sql").read_text(encoding="utf-8")
 INGEST_DDL = schemas().joinpath("ingest.sql").read_text(encoding="utf-8")
 PEOPLE_DDL = schemas().joinpath("people.sql").read_text(encoding="utf-8")
 KEPT_DDL = schemas().joinpath("kept.sql").read_text(encoding="utf-8")
-TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
+TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL + PEOPLE_DDL)
 
 # Columns that the store adds when a report becomes an event, and that are internal.
 INTERNAL = frozenset(("report_rank", "outcome_strength", "target_guessed"))

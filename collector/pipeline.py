@@ -23,6 +23,7 @@ from collector.decode import otlp, plain
 from collector.decode.record import Metrics, Request, joined
 from collector.decode.salvage import salvage
 from collector.errors import Rejected
+from collector.projects import within
 from collector.recent import Recent
 from collector.recognise.identify import key64
 from collector.recognise.readers import as_text
@@ -58,22 +59,23 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.scrubber = Scrubber(self.sanitiser, self.hash_key, self.dimensions)
 
-    def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
+    def process(self, body: bytes, media_type: str, signal: str, received_ns: int, project: str | None = None) -> Batch:
         """One request body as a batch, without records that can never be read; `signal` is logs, traces, metrics, or
-        events for plain JSON.
+        events for plain JSON; `project` is whose it is, whatever the sender says.
 
         Raises Rejected if none can be read.
         """
         if signal == "events":
             objects = plain.decode(body)
-            batch = self.batch(objects, _identity_of(objects, body, received_ns), received_ns)
+            batch = self.batch(objects, _identity_of(objects, body, received_ns, project), received_ns, project)
             if lost := batch.dropped["no_event"]:
                 said = f"{lost} of {batch.records} are no events: they name no tool, or do not say how the call ended"
                 batch.warning = joined(batch.warning, said)
             return batch
 
         def read(part: bytes) -> Batch:
-            return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns)
+            request = otlp.decode(part, media_type, signal)
+            return self.batch(request, identity(signal, body, project), received_ns, project)
 
         try:
             return read(body)
@@ -84,15 +86,17 @@ class Pipeline:
                 raise
             return salvage(body, media_type, signal, read, error)
 
-    def batch(self, request: Request, identity: bytes, received_ns: int) -> Batch:
+    def batch(self, request: Request, identity: bytes, received_ns: int, project: str | None = None) -> Batch:
         """One decoded request as a batch."""
         if request.metrics is not None:
             dropped = Counter({"metric": request.records})
             batch = Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
+            batch.project = project
             batch.senders = self._senders(request.metrics, batch)
             return batch
-        found: Recognised = recognise(request.scopes, self.sources, self.seen.get, self.dimensions)
+        found: Recognised = recognise(request.scopes, self.sources, self.seen.get, self.dimensions, project)
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, "", found.kept)
+        batch.project = project
         batch.warning = joined(request.warning, *sorted(request.mended.difference((request.warning,))))
         batch.told_ns = found.told_ns
         batch.retold = [(trace, began_ns, [key64(*key) for key in keys]) for trace, began_ns, keys in found.retold]
@@ -210,7 +214,9 @@ def _describe(report: Report) -> None:
         report["target"], report["target_guessed"] = target[:TARGET_CHARS], True
     if report.get("error_class"):
         report["template"] = template(report.get("message") or "")
-        report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
+        report["fingerprint"] = fingerprint(
+            report["error_class"], report.get("tool") or "", report["template"], report.get("project")
+        )
 
 
 def _fit(column: list[Any], lot: list[Row], name: str) -> None:
@@ -221,19 +227,19 @@ def _fit(column: list[Any], lot: list[Row], name: str) -> None:
             row[name] = _integer(value, fits)
 
 
-def identity(signal: str, body: bytes) -> bytes:
-    """The identity of a request: 16 bytes over its signal and decoded bytes."""
-    return xxh3_128_digest(body, xxh32_intdigest(signal.encode()))
+def identity(signal: str, body: bytes, project: str | None = None) -> bytes:
+    """The identity of a request: 16 bytes over its project, signal and decoded bytes."""
+    return xxh3_128_digest(body, xxh32_intdigest(within(project, signal).encode()))
 
 
-def _identity_of(objects: Request, body: bytes, received_ns: int) -> bytes:
+def _identity_of(objects: Request, body: bytes, received_ns: int, project: str | None) -> bytes:
     """The identity of a body of plain JSON.
 
     An object without a time, repeated in another body, cannot be told from a second failure of the same kind, so such a
     body is never a repetition.
     """
     timed = all(record.time_ns for scope in objects.scopes for record in scope.records)
-    return identity("events", body if timed else b"%d " % received_ns + body)
+    return identity("events", body if timed else b"%d " % received_ns + body, project)
 
 
 def sane_time(time_ns: Any, received_ns: int, observed_ns: Any) -> int:

@@ -38,7 +38,7 @@ BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_
 SCRUBBED = frozenset(TEXTS).difference(
     ("source", "source_signal", "session_source", "trace_id", "span_id", "parent_span_id", "operation", "outcome"),
     ("phase", "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "template"),
-    ("model_from",),
+    ("model_from", "project"),
 )
 Searched = tuple[dict[str, Any], tuple[str, ...]]  # clean texts, and the rules of the cuts
 Doubtful = dict[str, tuple[Any, int]]  # values that may contain a secret, each with its size as JSON

@@ -11,7 +11,7 @@ create table if not exists events (
   service_version    varchar,
   service_instance   varchar,
   environment        varchar,
-  project            varchar,           -- whose it is, from the ingest token; null: tokens name no projects yet
+  project            varchar,           -- whose it is, from the ingest token; null: the token names no project
   repository         varchar,           -- the code base a coding agent worked in; null: nothing tells it yet
   provenance         varchar,           -- telemetry, transcript, both; null: telemetry, as nothing else is taken yet
   agent              varchar,

@@ -76,20 +76,22 @@ create table if not exists redirects (
 -- Counts of records accepted, stored, duplicate, and dropped by reason. Each is counted where it happens, so that the sum is a
 -- check. Rows are increments; retention adds them up.
 create table if not exists accounting (
+  project     varchar,
   reason      varchar not null,
   records     bigint not null,
   received_ns bigint not null
 );
 
 -- Senders of metrics, which identify no calls: such an agent is listed, but nothing is known of its calls. At most 1,000 rows; `source`
--- and `service` are '' if unknown; `metrics` are the names in the last noted request, at most one per minute.
+-- and `service` are '' if unknown, `project` without one; `metrics` are the names in the last noted request, at most one per minute.
 create table if not exists seen (
   source      varchar not null,
   service     varchar not null,
+  project     varchar not null,
   first_ns    bigint not null,
   last_ns     bigint not null,
   metrics     varchar not null,
-  unique (source, service)
+  unique (source, service, project)
 );
 
 -- Senders whose records were sampled on their way here, by signs in the records (schemas/sampling.toml). At most 1,000 rows, each updated
@@ -97,11 +99,12 @@ create table if not exists seen (
 create table if not exists sampled (
   source      varchar not null,
   service     varchar not null,
+  project     varchar not null,
   first_ns    bigint not null,
   last_ns     bigint not null,
   kept        double,
   signs       varchar not null,
-  unique (source, service)
+  unique (source, service, project)
 );
 
 -- Settings of agents that showed in their records (schemas/switches.toml, `switch` in schemas/sources/). At most 1,000 rows, each updated at
@@ -110,9 +113,10 @@ create table if not exists switches (
   source      varchar not null,
   service     varchar not null,
   name        varchar not null,
+  project     varchar not null,
   first_ns    bigint not null,
   last_ns     bigint not null,
-  unique (source, service, name)
+  unique (source, service, name, project)
 );
 
 -- Records that no table of `schemas/sources/` takes although they speak a convention, counted: by the scope that sent them and the attribute
@@ -122,10 +126,11 @@ create table if not exists unread (
   service     varchar not null,
   scope       varchar not null,
   sign        varchar not null,
+  project     varchar not null,
   records     bigint not null,
   first_ns    bigint not null,
   last_ns     bigint not null,
-  unique (source, service, scope, sign)
+  unique (source, service, scope, sign, project)
 );
 
 -- Events that had settled, counted by the labels of `misstep_calls_total` (collector/engine/duckdb/counted.py). `owed` of them have other

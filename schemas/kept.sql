@@ -4,6 +4,7 @@
 -- Sessions with events added, changed or removed since they were last computed, and the earliest such time in each hour. Written in the
 -- transaction that changes the events, so that a crash loses nothing. A null session: events without a session.
 create table if not exists changed (
+  project               varchar,
   service               varchar,
   session               varchar,
   time_ns               bigint not null,
@@ -12,6 +13,7 @@ create table if not exists changed (
 
 -- Time of the newest event of each service: it decides which streaks and chains are still open.
 create table if not exists kept_newest (
+  project               varchar,
   service               varchar,
   time_ns               bigint not null
 );
@@ -20,6 +22,7 @@ create table if not exists kept_newest (
 create table if not exists kept_streaks (
   scope                 varchar not null,  -- session, tool, target
   kind                  varchar not null,  -- mistake, error, denied; both: a streak of errors that are all mistakes
+  project               varchar,
   service               varchar,
   session               varchar not null,
   subagent              varchar,
@@ -98,6 +101,7 @@ create table if not exists kept_chains (
   mcp_server            varchar,
   target                varchar,
   source                varchar,
+  project               varchar,
   service               varchar,
   service_version       varchar,
   environment           varchar,
@@ -148,6 +152,7 @@ create table if not exists hourly (
   tool_kind             varchar,
   mcp_server            varchar,
   source                varchar,
+  project               varchar,
   service               varchar,
   service_version       varchar,
   environment           varchar,
@@ -175,6 +180,7 @@ create table if not exists hourly_sessions (
   outcome               varchar,
   mistake               boolean,
   source                varchar,
+  project               varchar,
   service               varchar,
   service_version       varchar,
   environment           varchar,
@@ -215,6 +221,7 @@ create table if not exists hourly_chains (
   tool_kind             varchar,
   mcp_server            varchar,
   source                varchar,
+  project               varchar,
   service               varchar,
   service_version       varchar,
   environment           varchar,

@@ -18,7 +18,8 @@ create table if not exists group_marks (
 
 -- Marks on the time axis, such as deploys: at most 10,000, the oldest go first.
 create table if not exists time_marks (
-  mark_id          varchar primary key, -- of what it says: the same mark sent again is one
+  project          varchar,            -- of who marked it, null without one
+  mark_id          varchar primary key, -- of what it says and its project: the same mark sent again is one
   time_ns          bigint not null,
   text             varchar not null,
   service          varchar,            -- null: it concerns all
@@ -28,7 +29,8 @@ create table if not exists time_marks (
 
 -- Views of the dashboard that people saved under a name; at most 200.
 create table if not exists views (
-  view_id          varchar primary key, -- of its name: saving another view under it replaces it
+  project          varchar,            -- of who saved it, null without one
+  view_id          varchar primary key, -- of its name and project: saving another view under it replaces it
   name             varchar not null,
   page             varchar not null,
   query            varchar not null,   -- of the page's address
@@ -38,7 +40,8 @@ create table if not exists views (
 -- What they decided about lessons: adopted, snoozed or dismissed; an open one has no row. What the lesson is about is kept, because once it
 -- helps nothing fails any more that would tell. At most 1,000.
 create table if not exists lesson_marks (
-  lesson           varchar primary key,
+  project          varchar not null,   -- of who decided it, empty without one
+  lesson           varchar not null,
   state            varchar not null,
   since_ns         bigint not null,    -- adopted: when the sentence was there; else when it was decided
   until_ns         bigint not null,    -- snoozed: until then; else 0
@@ -50,5 +53,6 @@ create table if not exists lesson_marks (
   text             varchar not null,
   next             varchar,
   agents           varchar,
-  changed_ns       bigint not null
+  changed_ns       bigint not null,
+  primary key (project, lesson)
 );

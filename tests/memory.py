@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from collector.batch import Batch, Sender, Switch, Unread
+from collector.batch import Batch
 from collector.columns import TABLES, Row
-from collector.correlate.changes import Changes, Named
+from collector.correlate.changes import Changes, Named, Owned
 from collector.correlate.correlate import Correlator
 from collector.correlate.fold import orphan
 from collector.correlate.lookup import Lookup, Span, report_of
@@ -48,9 +48,9 @@ class Memory(Lookup):
         self.retold: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)  # trace, received
         self.waits: list[tuple[int, int]] = []
         self.twins: list[Row] = []
-        self.senders: dict[str, dict[Sender, int]] = {"seen": {}, "sampled": {}}
-        self.switches: dict[Switch, int] = {}
-        self.unread: Counter[Unread] = Counter()
+        self.senders: dict[str, dict[Owned, int]] = {"seen": {}, "sampled": {}}
+        self.switches: dict[Owned, int] = {}
+        self.unread: Counter[Owned] = Counter()
         self.account: Counter[str] = Counter()
         self.at = 0  # in the journal
 
@@ -78,7 +78,7 @@ class Memory(Lookup):
     def ended_between(
         self, since_ns: int, until_ns: int, call_ids: Sequence[str], event_ids: Sequence[int]
     ) -> list[Row]:
-        named = ("event_id", "operation", "source", "service", "session", "call_id", "time_ns")
+        named = ("event_id", "operation", "source", "project", "service", "session", "call_id", "time_ns")
         rows = (row for row in self.rows() if row["call_id"] in call_ids or row["event_id"] in event_ids)
         return [{name: row[name] for name in named} for row in rows if since_ns <= row["time_ns"] <= until_ns]
 
@@ -152,13 +152,13 @@ class Memory(Lookup):
         named = ((trace, session, self.sessions.get(trace)) for trace, session in recent)
         return {trace: name for trace, session, name in named if name and name[1] != session}
 
-    def known_senders(self, table: str) -> dict[Sender, int]:
+    def known_senders(self, table: str) -> dict[Owned, int]:
         return dict(self.senders[table])
 
-    def known_switches(self) -> dict[Switch, int]:
+    def known_switches(self) -> dict[Owned, int]:
         return dict(self.switches)
 
-    def known_unread(self) -> set[Unread]:
+    def known_unread(self) -> set[Owned]:
         return set(self.unread)
 
     def orphans(self, most: int) -> set[str]:
@@ -255,7 +255,8 @@ class Memory(Lookup):
         self.senders["sampled"].update(dict.fromkeys(changes.sampled, now))
         self.switches.update(dict.fromkeys(changes.switches, now))
         self.unread.update(changes.unread)
-        self.account.update({"accepted": changes.accepted, **changes.accounting})
+        for (reason, _), records in changes.accounting.items():
+            self.account.update({reason: records})
         self.at = changes.position or self.at
 
 

@@ -415,7 +415,14 @@ def test_who_sends_metrics_is_noted_once_a_minute(store: Store) -> None:
     for number, after_s in enumerate((0, 59, 60, 61)):
         store_all(store, [[senders(number, "cn", after_s=after_s)]], correlator)
     assert store.rows("select * from seen") == [
-        {"source": "continue", "service": "cn", "first_ns": NOW, "last_ns": NOW + 60 * 10**9, "metrics": "m2"}
+        {
+            "source": "continue",
+            "service": "cn",
+            "project": "",
+            "first_ns": NOW,
+            "last_ns": NOW + 60 * 10**9,
+            "metrics": "m2",
+        }
     ]
 
 

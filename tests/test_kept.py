@@ -246,7 +246,7 @@ def test_filters_choose_by_the_first_event_whatever_they_ask(store: Store) -> No
 def test_every_dimension_can_choose() -> None:
     names = {each.name for each in DIMENSIONS} - {"recovered"}
     assert set(OF_CHAINS) == names | {"asked_by"}  # what failures cost needs it too
-    assert {name.removeprefix("first_") for name in FIRSTS} == names - {"service", "session", "subagent"}
+    assert {name.removeprefix("first_") for name in FIRSTS} == names - {"project", "service", "session", "subagent"}
 
 
 def test_dimensions_are_kept_with_the_types_of_events() -> None:

@@ -18,6 +18,7 @@ LAYERS = (
         "loop",
         "patterns",
         "plural",
+        "projects",
         "recent",
         "seldom",
         "table_checks",

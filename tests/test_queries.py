@@ -418,7 +418,7 @@ def test_who_sends_only_metrics_is_seen_and_nothing_is_said_of_its_calls(
     store.execute("delete from seen")
     for source, service in {sender, ("gen-ai", "both")}:
         values = {"source": source, "service": service, "first": NOW - HOUR, "last": NOW - 20 * MINUTE}
-        store.execute("insert into seen values ($source, $service, $first, $last, 'm')", values)
+        store.execute("insert into seen values ($source, $service, '', $first, $last, 'm')", values)
     rows = queries.sources(select({"from": "-7d", **where}, NOW)).rows(store)
     found = {(row["source"], row["service"]): row for row in rows if not row["tool_data"]}
     assert (sender in found) == shown

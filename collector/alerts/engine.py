@@ -27,6 +27,7 @@ from collector.loop import in_daemon
 from collector.measures.all import Measured
 from collector.measures.families import First, MeasureQuery, nearest
 from collector.measures.measure import Sample, labels_of
+from collector.projects import only
 from collector.query.filters import terms_of_rule
 from collector.times import DAY, HOUR
 
@@ -102,7 +103,7 @@ class Engine:
 
     def read_silences(self, now_ns: int) -> None:
         """Takes the silences in force from the store. Any thread may call it: what was read first is not taken last."""
-        with self._reading:
+        with self._reading, only(None):
             self.silences = self.ledger.silences(now_ns)
 
     def evaluate(self, now_ns: int) -> list[Notification]:
@@ -197,7 +198,8 @@ class Engine:
 
     def _evaluate_safely(self) -> list[Notification]:
         try:
-            messages = self.evaluate(self.clock())
+            with only(None):
+                messages = self.evaluate(self.clock())
         except Exception as error:  # such as a busy store: the next evaluation reloads saved state
             self.error = self.scrub(f"{type(error).__name__}: {error}")
             log.error("alerts_not_evaluated", error=self.error)

@@ -221,12 +221,13 @@ def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Ru
         return duration_ns(field, raw.get(field, default))
 
     measure = raw["measure"]
+    where = {name: _filter(value) for name, value in raw.get("where", {}).items()}
     return Rule(
         name=raw["name"],
         measure=measure,
         condition=parse_condition(raw["condition"], measure),
-        where={name: _filter(value) for name, value in raw.get("where", {}).items()},
-        by=tuple(raw.get("by", ())),
+        where=where,
+        by=_by(tuple(raw.get("by", ())), where),
         window_ns=duration("window", "1h"),
         lateness_ns=duration("lateness", "0s"),
         recover=parse_condition(raw["recover"], measure) if "recover" in raw else None,
@@ -241,6 +242,14 @@ def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Ru
         inhibits=tuple(raw.get("inhibits", ())),
         line=line,
     )
+
+
+def _by(named: tuple[str, ...], where: Mapping[str, list[str] | str | bool]) -> tuple[str, ...]:
+    """The dimensions of a rule's labels. `project` is one if the rule is of one: its readers see the alerts by it."""
+    project = where.get("project")
+    [one, *others] = project if isinstance(project, list) else [project]
+    of_one = isinstance(one, str) and not others and one[:1] not in ("", "!")
+    return (*named, "project") if of_one and "project" not in named else named
 
 
 def test_of(raw: Mapping[str, Any], line: int) -> RuleTest:

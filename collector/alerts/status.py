@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +14,8 @@ from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
 from collector.alerts.rules import MEASURES, SEVERITIES, Rule
 from collector.alerts.state import Alert, State
+from collector.measures.measure import Labels
+from collector.projects import PROJECT
 from collector.times import SECOND, rfc3339
 
 
@@ -20,7 +23,7 @@ def alert_rows(engine: Engine, now_ns: int) -> list[dict[str, Any]]:
     """Alerts that are pending or firing, or resolved with a receiver yet to be told; the most urgent first."""
     rules = {rule.name: rule for rule in engine.book.file.rules}
     items = sorted(
-        engine.items.values(),
+        (item for item in engine.items.values() if _is_seen(item.alert.labels)),
         key=lambda item: (-item.alert.state, SEVERITIES.index(item.labels["severity"]), -item.alert.since_ns),
     )
     return [_alert_row(engine, rules.get(item.alert.rule), item, now_ns) for item in items]
@@ -61,13 +64,30 @@ def state_word(alert: Alert) -> str:
 def rule_rows(engine: Engine) -> list[dict[str, Any]]:
     """Every rule in force, in the file's order, with the value that is nearest to firing or beyond."""
     return [
-        _rule_row(engine, rule, engine.evaluations.get(rule.name, Evaluation(rule))) for rule in engine.book.file.rules
+        _rule_row(engine, rule, engine.evaluations.get(rule.name, Evaluation(rule))) for rule in rules_seen(engine)
     ]
 
 
+def rules_seen(engine: Engine) -> list[Rule]:
+    """The rules in force; of them, in the context of one project, those whose alerts can be of it and of no other."""
+    project = PROJECT.get()
+    rules = engine.book.file.rules
+    if project is None:
+        return [*rules]
+    own = ([project], project, None)
+    return [rule for rule in rules if "project" in rule.by and rule.where.get("project") in own]
+
+
+def _is_seen(labels: Labels | Mapping[str, str | None]) -> bool:
+    """Whether who asks may see alerts and values with these labels."""
+    project = PROJECT.get()
+    return project is None or dict(labels).get("project") == project
+
+
 def _rule_row(engine: Engine, rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
-    states = [alert.state for (name, _), alert in engine.alerts.items() if name == rule.name]
-    worst = next(iter(evaluation.worst), None)
+    states = [alert.state for (name, labels), alert in engine.alerts.items() if name == rule.name and _is_seen(labels)]
+    seen = [sample for sample in evaluation.worst if _is_seen(sample.labels)]
+    worst = next(iter(seen), None)
     value = worst.value if worst else None
     return {
         "name": rule.name,
@@ -95,7 +115,7 @@ def _rule_row(engine: Engine, rule: Rule, evaluation: Evaluation) -> dict[str, A
         "value_text": None if value is None else format_value(rule.measure, value),
         "threshold": rule.condition.limit(worst.baseline if worst else None),
         "calls": worst.calls if worst else 0,
-        "label_sets": evaluation.label_sets,
+        "label_sets": evaluation.label_sets if PROJECT.get() is None else len(seen),
         "evaluated": at(evaluation.evaluated_ns),
         "took_ms": round(evaluation.took_ms, 3),
         "error": evaluation.error or None,
@@ -148,7 +168,11 @@ def silence_row(silence: Silence) -> dict[str, Any]:
 
 
 def receiver_rows(engine: Engine) -> list[dict[str, Any]]:
-    """Every address that is notified, by name only: addresses contain secrets."""
+    """Every address that is notified, by name only: addresses contain secrets. All projects share them: in the context
+    of one project, none.
+    """
+    if PROJECT.get() is not None:
+        return []
     health = engine.dispatch.health
     rows = []
     for receiver in engine.book.file.receivers:
@@ -167,7 +191,11 @@ def receiver_rows(engine: Engine) -> list[dict[str, Any]]:
 
 
 def file_row(engine: Engine) -> dict[str, Any]:
-    """Which file is in force, and what is wrong with the one that should be."""
+    """Which file is in force, and what is wrong with the one that should be; in the context of one project, only when
+    it was evaluated.
+    """
+    if PROJECT.get() is not None:
+        return {"path": "", "mistakes": [], "error": None, "evaluated": at(engine.evaluated_ns)}
     error = engine.book.error
     return {
         "path": engine.book.file.path,

@@ -25,6 +25,7 @@ from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read
 from collector.api.representations import list_answer, read_body
 from collector.audit import named
 from collector.errors import Rejected
+from collector.projects import PROJECT
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns
 
 STATES = ("pending", "firing", "resolved")
@@ -194,17 +195,18 @@ def _silence(engine: Engine, wanted: NewSilence, author: str) -> dict[str, Any]:
     if wanted.rule and wanted.rule not in _names(engine):
         raise BadParameter("rule", wanted.rule, f"there is no rule {wanted.rule!r}", _names(engine))
     known = {"alertname", "severity"}
-    for rule in engine.book.file.rules:
+    for rule in status.rules_seen(engine):
         known.update(rule.by, map(seen_as, rule.by), rule.labels or ())
     for name in wanted.labels:
         if name not in known:
             raise BadParameter("labels", name, f"no rule has a label {name!r}", sorted(known))
-    scrub = engine.scrub
+    scrub, project = engine.scrub, PROJECT.get()
+    labels = wanted.labels | ({"project": project} if project else {})
     until_resolved = wanted.duration == "until resolved"
     silence = Silence(
         id=new_id(),
         rule=wanted.rule,
-        labels=tuple(sorted((scrub(name), scrub(value)) for name, value in wanted.labels.items())),
+        labels=tuple(sorted((scrub(name), scrub(value)) for name, value in labels.items())),
         author=author,
         reason=scrub(wanted.reason),
         starts_ns=now_ns,
@@ -248,4 +250,4 @@ def options_of(request: Asked, takes: Sequence[Parameter]) -> Options:
 
 
 def _names(engine: Engine) -> tuple[str, ...]:
-    return tuple(rule.name for rule in engine.book.file.rules)
+    return tuple(rule.name for rule in status.rules_seen(engine))

@@ -9,6 +9,7 @@ from litestar.handlers import BaseRouteHandler
 
 from collector.access import ADMIN, OPEN, READ, Access
 from collector.errors import Rejected
+from collector.projects import PROJECT
 
 RIGHT = "right"  # of `opt`: one of collector.access
 WHOLE = "whole"  # of `opt`: what the address is about is of all projects
@@ -16,11 +17,15 @@ WHOLE = "whole"  # of `opt`: what the address is about is of all projects
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 
-def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Admits a request, or raises Rejected 401 or 403."""
+async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Admits a request, or raises Rejected 401 or 403.
+
+    Not in a thread, whose context would not be that of the handler: from here on, it asks the store of one project.
+    """
     reading = connection.scope.get("method") in ("GET", "HEAD", "OPTIONS")
     right = handler.opt.get(RIGHT, READ if reading else ADMIN)
     if right == OPEN:
+        PROJECT.set(None)
         return
     access = admitted(connection, right)
     if handler.opt.get(WHOLE):
@@ -39,6 +44,7 @@ def admitted(connection: Connection, right: str) -> Access:
     state = connection.app.state
     access: Access = state.tokens.admit(connection.headers, right, state.allowed_hosts)
     connection.scope["state"]["access"] = access
+    PROJECT.set(access.project)
     return access
 
 

@@ -36,6 +36,7 @@ from collector.api.sql_queries import answer_sql
 from collector.engine import Reads
 from collector.engine.duckdb.read import CALL_OFF, CallOff
 from collector.errors import Rejected
+from collector.projects import PROJECT
 from collector.query.filters import whole_number
 from collector.query.group_marks import Mark, mark
 from collector.query.lesson_marks import LessonMark, mark_lesson, marks
@@ -153,7 +154,7 @@ def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, statement: Answer
     placed = replace(
         selection, start_ns=selection.start_ns // step, end_ns=selection.end_ns // step, clock_ns=silent_ns
     )
-    text = repr((store.version, endpoint.path, placed, sorted(asked.options.items()), arrow))
+    text = repr((PROJECT.get(), store.version, endpoint.path, placed, sorted(asked.options.items()), arrow))
     return f'"{hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()}"'
 
 

@@ -50,7 +50,7 @@ class NewReceiver(msgspec.Struct, forbid_unknown_fields=True):
     address: Annotated[str, msgspec.Meta(min_length=1)]
 
 
-@get("/api/v1/rules/{name:str}", summary="A rule as its file says it, and the file's revision")
+@get("/api/v1/rules/{name:str}", opt={WHOLE: True}, summary="A rule as its file says it, and the file's revision")
 async def one_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
     """`rule` is what to change and to send back; `text` are its lines. A default rule is `own: false`."""
     read_none(request.scope["query_string"])
@@ -96,7 +96,11 @@ async def remove_rule(request: Asked, name: FromPath[str]) -> Response[bytes]:
     return _told(file) if isinstance(file, File) else file
 
 
-@get("/api/v1/receivers", summary="Receivers that rules can name, and the kinds of addresses that can be added")
+@get(
+    "/api/v1/receivers",
+    opt={WHOLE: True},
+    summary="Receivers that rules can name, and the kinds of addresses that can be added",
+)
 async def receivers(request: Asked) -> Response[bytes]:
     """`rows` are those in force, without their addresses; `kinds` have an example each."""
     read_none(request.scope["query_string"])

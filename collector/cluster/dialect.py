@@ -263,6 +263,8 @@ FUNCTIONS: Mapping[str, Callable[[Tree], Tree]] = {
 def _changed(node: Tree, types: Mapping[str, str]) -> Tree:
     if isinstance(node, exp.Placeholder) and not node.args.get("kind"):
         return _placeholder(node, types)
+    if isinstance(node, exp.Table) and node.db == "main":  # as search.sql says it, of the local store
+        return exp.to_table(node.name, alias=node.alias or None)
     if isinstance(node, exp.Column) and node.name == "rowid":
         return exp.column("event_id", node.table or None)
     called = isinstance(node, exp.Anonymous)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.batch import Sampling, Sender, Switch, Unread
+from collector.batch import Sampling
 from collector.columns import Row
 from collector.correlate.fold import began_ns
 from collector.recognise.identify import key64
@@ -14,6 +14,10 @@ from collector.report import ONLY_OF_REPORTS, Report
 from collector.times import HOUR, MAX_NS
 
 Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
+Whose = tuple[str | None, str | None, str | None]  # project, service and session
+Owned = tuple[str, ...]  # a sender, a setting, or what is not read of one; the last is the project, "" without one
+Fate = tuple[str, str | None]  # what became of a record, and its project
+ACCEPTED = "accepted"  # the fate of all
 
 
 @dataclass(slots=True)
@@ -43,12 +47,11 @@ class Changes:
     below: list[tuple[int, int]] = field(default_factory=list)
     twins: list[Row] = field(default_factory=list)  # which units are in which event because they are twins
     position: int = 0  # in the journal, of the last batch
-    accepted: int = 0  # records in these requests
-    accounting: Counter[str] = field(default_factory=Counter)  # what became of them
-    senders: dict[Sender, str] = field(default_factory=dict)
-    sampled: dict[Sender, Sampling] = field(default_factory=dict)
-    switches: dict[Switch, None] = field(default_factory=dict)
-    unread: Counter[Unread] = field(default_factory=Counter)
+    accounting: Counter[Fate] = field(default_factory=Counter)  # the records in these requests, and what became of them
+    senders: dict[Owned, str] = field(default_factory=dict)
+    sampled: dict[Owned, Sampling] = field(default_factory=dict)
+    switches: dict[Owned, None] = field(default_factory=dict)
+    unread: Counter[Owned] = field(default_factory=Counter)
 
     def new_id(self, key: int) -> int:
         """The id of a new event, or new until its key is looked for: another event may have the key as its id."""
@@ -76,22 +79,25 @@ class Changes:
         return earliest(noted([*self.events, *self.old]))
 
 
-def noted(events: Iterable[Report]) -> Iterator[tuple[str | None, str | None, int]]:
-    """Service, session and time of each event, and when it began of a model request: calls that began meanwhile may
-    have its model.
+def noted(events: Iterable[Report]) -> Iterator[tuple[Whose, int]]:
+    """Whose session each event is of, and its time; and when it began of a model request: calls that began meanwhile
+    may have its model.
     """
     for event in events:
-        service, session, time_ns = event.get("service"), event.get("session"), event["time_ns"]
-        yield service, session, time_ns
+        whose, time_ns = (event.get("project"), event.get("service"), event.get("session")), event["time_ns"]
+        yield whose, time_ns
         if event.get("operation") == "model" and event.get("duration_ms"):
-            yield service, session, began_ns(event) - 1
+            yield whose, began_ns(event) - 1
 
 
-def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Row]:
+def earliest(changed: Iterable[tuple[Whose, int]]) -> list[Row]:
     """The earliest time of each session in each hour, as rows of `changed`."""
-    earliest: dict[tuple[str | None, str | None, int], int] = {}
-    for service, session, time_ns in changed:
-        key = (service, session, time_ns // HOUR)
+    earliest: dict[tuple[Whose, int], int] = {}
+    for whose, time_ns in changed:
+        key = whose, time_ns // HOUR
         if time_ns < earliest.get(key, MAX_NS):
             earliest[key] = time_ns
-    return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]
+    return [
+        {"project": project, "service": service, "session": session, "time_ns": time_ns}
+        for ((project, service, session), _), time_ns in earliest.items()
+    ]

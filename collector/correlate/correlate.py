@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from collector.batch import Batch
-from collector.correlate.changes import Changes, Named
+from collector.correlate.changes import ACCEPTED, Changes, Named
 from collector.correlate.fold import events_of
 from collector.correlate.gather import entries_of, renamed, sought_traces, stored_entry, told_sessions
 from collector.correlate.join import Entry, Known, join
 from collector.correlate.lookup import Lookup
 from collector.correlate.memory import Memory, Postponed
 from collector.correlate.pacing import Later
-from collector.correlate.senders import counted
+from collector.correlate.senders import counted, owned
 from collector.correlate.sites import site_keys
 from collector.correlate.twins import pair
 from collector.correlate.write import write
@@ -40,7 +40,6 @@ class Correlator:
         """What must be written so that the store holds these batches, each request and each call once."""
         memory = self._memory
         changes = Changes(max(batch.received_ns for batch in batches))
-        changes.accepted = sum(batch.records for batch in batches)
         new = self._new_batches(batches, changes)
         postponed = memory.begin()
         self._note_senders(new, changes)
@@ -64,23 +63,25 @@ class Correlator:
         seen: set[bytes] = set()
         new = []
         for position, batch in enumerate(batches):
+            changes.accounting[ACCEPTED, batch.project] += batch.records
             if batch.identity in seen or batch.identity in stored:
                 changes.duplicates.add(position)
-                changes.accounting["duplicate"] += batch.records
+                changes.accounting["duplicate", batch.project] += batch.records
                 continue
             seen.add(batch.identity)
             new.append(batch)
-            changes.accounting.update(batch.dropped)
-            changes.accounting["stored"] += batch.kept
+            changes.accounting.update({(reason, batch.project): records for reason, records in batch.dropped.items()})
+            changes.accounting["stored", batch.project] += batch.kept
         changes.identities = list(seen)
         return new
 
     def _note_senders(self, batches: Sequence[Batch], changes: Changes) -> None:
         memory, now_ns = self._memory, changes.received_ns
-        changes.senders = memory.senders.due((batch.senders for batch in batches), now_ns)
-        changes.sampled = memory.sampled.due((batch.sampled for batch in batches), now_ns)
-        changes.switches = memory.switches.due((dict.fromkeys(batch.switches) for batch in batches), now_ns)
-        changes.unread = counted(memory.unread, (batch.unread for batch in batches))
+        changes.senders = memory.senders.due((owned(batch, batch.senders) for batch in batches), now_ns)
+        changes.sampled = memory.sampled.due((owned(batch, batch.sampled) for batch in batches), now_ns)
+        switches = (owned(batch, dict.fromkeys(batch.switches)) for batch in batches)
+        changes.switches = memory.switches.due(switches, now_ns)
+        changes.unread = counted(memory.unread, (owned(batch, dict(batch.unread)).items() for batch in batches))
 
     def _sessions_of(self, batches: Sequence[Batch], postponed: Postponed, changes: Changes) -> dict[str, Named]:
         """The session of each trace of these batches that has one; adds those that they tell, and those that were not

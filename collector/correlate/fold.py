@@ -245,4 +245,6 @@ def _fold_outcome(row: Row, told: Sequence[Report]) -> None:
     if row.get("retryable_declared") is not None:
         row["retryable"] = row["retryable_declared"]
     if row.get("template"):
-        row["fingerprint"] = fingerprint(row.get("error_class") or "", row.get("tool") or "", row["template"])
+        row["fingerprint"] = fingerprint(
+            row.get("error_class") or "", row.get("tool") or "", row["template"], row.get("project")
+        )

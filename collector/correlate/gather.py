@@ -11,7 +11,7 @@ from collector.correlate.fold import orphan
 from collector.correlate.join import Entry
 from collector.correlate.nested import around_of
 from collector.correlate.sessions import adopt_session, is_sought
-from collector.recognise.identify import bare_tool, key64
+from collector.recognise.identify import bare_tool, key64, whose
 from collector.report import Report
 from collector.times import MAX_NS
 
@@ -82,9 +82,10 @@ def keys_of(report: Report) -> list[int]:
     """
     found: list[int] = []
     operation, call, trace = report.get("operation") or "", report.get("call_id"), report.get("trace_id")
+    kind, service = whose(report, operation)
     if call:
         if (session := report.get("session")) and report.get("session_source") != "trace_id":
-            found.append(key64(operation, "call", report.get("service") or "", session, call))
+            found.append(key64(kind, "call", service, session, call))
         if trace:
             found.append(key64(operation, "trace call", trace, call))
         if report.get("session_source") == "trace":

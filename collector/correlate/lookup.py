@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from collector.batch import Sender, Switch, Unread
 from collector.columns import COLUMNS, Row
-from collector.correlate.changes import Named
+from collector.correlate.changes import Named, Owned
+from collector.projects import traced
 from collector.report import STRENGTHS, Rank, Report, as_report
 
 LENT = ("request", "session")  # how a model that no report of the call names is known
@@ -27,7 +27,7 @@ class Lookup(Protocol):
         self, since_ns: int, until_ns: int, call_ids: Sequence[str], event_ids: Sequence[int]
     ) -> list[Row]:
         """The events that ended in this time and have one of these call ids, or one of these ids themselves: event_id,
-        operation, source, service, session, call_id, time_ns.
+        operation, source, project, service, session, call_id, time_ns.
         """
 
     def keys_kept_since(self) -> int:
@@ -69,13 +69,13 @@ class Lookup(Protocol):
     def misplaced(self, since_ns: int) -> dict[str, Named]:
         """The sessions of those traces whose events or reports received since this time have none, or another one."""
 
-    def known_senders(self, table: str) -> dict[Sender, int]:
+    def known_senders(self, table: str) -> dict[Owned, int]:
         """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""
 
-    def known_switches(self) -> dict[Switch, int]:
+    def known_switches(self) -> dict[Owned, int]:
         """Settings of agents that showed in their records, and when each was last noted."""
 
-    def known_unread(self) -> set[Unread]:
+    def known_unread(self) -> set[Owned]:
         """Senders of records that no table takes although they speak a convention."""
 
     def orphans(self, most: int) -> set[str]:
@@ -102,6 +102,8 @@ class Lookup(Protocol):
 def report_of(row: Row) -> Report:
     """The one report of an event that has no rows in `reports`."""
     report: Row = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
+    if "trace_id" in report:
+        report["trace_id"] = traced(report.get("project"), report["trace_id"])
     report.pop("asked_by", None)  # this and what a model request lent is no word of the call's own report
     if row["model_from"] in LENT:
         for name in ("model", "model_from"):

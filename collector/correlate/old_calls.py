@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collector.columns import Row
 from collector.correlate.join import Entry
 from collector.correlate.lookup import Lookup
+from collector.projects import within
 from collector.recognise.identify import UNIQUE, family, uniqueness
 from collector.report import Report
 from collector.times import DAY, HOUR
@@ -20,7 +21,7 @@ KEPT_NS = 23 * HOUR  # keys are removed after a day, at an hour of the engine's 
 AROUND_NS = DAY  # clocks of those who tell of one call differ by less
 
 
-_Name = tuple[str, str, str]  # operation, who numbers calls, call id
+_Name = tuple[str, str, str]  # operation within the project, who numbers calls, call id
 
 
 class OldCalls:
@@ -70,7 +71,7 @@ class OldCalls:
 
 def _name(told: Report | Row) -> _Name:
     who = family(told.get("source") or "", told.get("service") or "")
-    return told.get("operation") or "", who, told.get("call_id") or ""
+    return within(told.get("project"), told.get("operation") or ""), who, told.get("call_id") or ""
 
 
 def _is_same(row: Row, report: Report) -> bool:

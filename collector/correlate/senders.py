@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from typing import Generic, TypeVar
 
-from collector.batch import SENDERS, Unread
+from collector.batch import SENDERS, Batch
+from collector.correlate.changes import Owned
 from collector.times import MINUTE
 
 K = TypeVar("K")
 V = TypeVar("V")
+S = TypeVar("S", bound=tuple[str, ...])
 
 
 class Senders(Generic[K]):
@@ -41,9 +43,14 @@ class Senders(Generic[K]):
         self._noted.update(dict.fromkeys(written, now_ns))
 
 
-def counted(known: Set[Unread], told: Iterable[Iterable[tuple[Unread, int]]]) -> Counter[Unread]:
+def owned(batch: Batch, told: Mapping[S, V]) -> dict[Owned, V]:
+    """What a batch tells of senders, with the batch's project."""
+    return {(*sender, batch.project or ""): note for sender, note in told.items()}
+
+
+def counted(known: Set[Owned], told: Iterable[Iterable[tuple[Owned, int]]]) -> Counter[Owned]:
     """How many records of each sender are to be added; new senders only while there is room."""
-    found: Counter[Unread] = Counter()
+    found: Counter[Owned] = Counter()
     room = SENDERS - len(known)
     for senders in told:
         for sender, records in senders:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from collector.correlate.changes import Named
 from collector.correlate.conversations import is_told
+from collector.projects import untraced
 from collector.report import Report
 
 
@@ -17,7 +18,7 @@ def is_sought(report: Report) -> bool:
 def adopt_session(report: Report, sessions: Mapping[str, Named], conversations: Mapping[str, Named]) -> None:
     """Gives a report without a session that of its trace, else that of the conversation that the trace is of, else the
     trace itself, else the instance of the service; one with the session of an MCP server keeps that where its trace has
-    none.
+    none. A session is called as its sender knows it: the project is beside it.
     """
     trace = report.get("trace_id")
     if trace and (named := sessions.get(trace)):
@@ -25,8 +26,8 @@ def adopt_session(report: Report, sessions: Mapping[str, Named], conversations: 
     elif report.get("session"):
         return
     elif trace and (name := conversations.get(trace)):
-        report["session"], report["session_source"] = name[1], "trace" if is_told(name) else "trace_id"
+        report["session"], report["session_source"] = untraced(name[1]), "trace" if is_told(name) else "trace_id"
     elif trace:
-        report["session"], report["session_source"] = trace, "trace_id"
+        report["session"], report["session_source"] = untraced(trace), "trace_id"
     elif instance := report.get("service_instance"):
         report["session"], report["session_source"] = instance, "instance"

@@ -20,6 +20,7 @@ from collector.correlate.changes import Changes
 from collector.correlate.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
 from collector.correlate.lookup import Span
 from collector.correlate.memory import Memory
+from collector.projects import within
 from collector.recognise.identify import key64
 from collector.report import BEGINNINGS, RESULT_TWIN, Rank, Report, Role, as_row, each_twin
 from collector.times import MINUTE, SECOND
@@ -188,7 +189,8 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
 def _identity(report: Row, columns: Sequence[str]) -> int:
     """What twins have in common. What is told of a call may come from another source: that of the model's client."""
     common = ("service",) if columns == RESULT_COLUMNS else ("source", "service")
-    return key64("twin", *(str(report.get(column) or "") for column in (*common, *columns)))
+    kind = within(report.get("project"), "twin")
+    return key64(kind, *(str(report.get(column) or "") for column in (*common, *columns)))
 
 
 def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:

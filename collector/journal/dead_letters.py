@@ -87,10 +87,10 @@ def tombstone(packed: bytes, position: int, records: int) -> Batch:
     """An empty batch with the same identity, recording that it arrived."""
     try:
         batch = unpack(packed)
-        identity, received_ns = batch.identity, batch.received_ns
+        identity, received_ns, project = batch.identity, batch.received_ns, batch.project
     except msgspec.MsgspecError:
-        identity, received_ns = xxh3_128_digest(packed), position
-    return Batch(identity, received_ns, [], {}, Counter(unstorable=records), records)
+        identity, received_ns, project = xxh3_128_digest(packed), position, None
+    return Batch(identity, received_ns, [], {}, Counter(unstorable=records), records, project=project)
 
 
 def restored(packed: bytes, now_ns: int) -> Batch:

@@ -15,7 +15,7 @@ import structlog
 
 from collector import telemetry
 from collector.batch import Batch
-from collector.correlate.changes import Changes
+from collector.correlate.changes import ACCEPTED, Changes
 from collector.correlate.correlate import Correlator
 from collector.engine import UPKEEP_EVERY_S, Commit, Upkeep
 from collector.errors import CalledOff, OutOfMemory, Unavailable, where
@@ -328,8 +328,9 @@ class Writer:
         if self._store.checkpointed():
             telemetry.CHECKPOINT_SECONDS.observe(seconds)
         telemetry.COMMIT_REQUESTS.observe(len(batches))
-        for fate, records in changes.accounting.items():
-            telemetry.ACCOUNTED.labels(fate).inc(records)
+        for (fate, _), records in changes.accounting.items():
+            if fate != ACCEPTED:
+                telemetry.ACCOUNTED.labels(fate).inc(records)
         for position, batch in enumerate(batches):
             if position not in changes.duplicates:
                 for rule, count in batch.redacted.items():

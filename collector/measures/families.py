@@ -38,7 +38,9 @@ DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint", "regressed_groups"
 
 # The session of an event, if it counts for `failing_sessions`: the share of sessions in which more than half of the
 # calls fail. It is high if a tool is broken for everybody, and low if one agent uses it badly.
-FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
+FAILING = (
+    "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(project, service, session) end"
+)
 
 # The groups that these measures count. On a service's first day all groups would be new, so these are left out.
 GROUPS = {

@@ -137,7 +137,7 @@ def _distinct(asked: WindowedMeasure, spans: str) -> str:
         )
         counted = """spans
           join (select fingerprint as thing, min(time_ns) as born_ns from events group by all) using (thing)
-          join (select coalesce(service, '') as whose, min(time_ns) as whose_ns from events group by all)
+          join (select hash(project, service) as whose, min(time_ns) as whose_ns from events group by all)
             using (whose)"""
     if asked.measure == "regressed_groups":  # while the window contains the event with which the group came back
         begins, ends = "greatest(enter_ns, returned_ns)", f"least(leave_ns, returned_ns + {asked.window_ns})"
@@ -146,7 +146,7 @@ def _distinct(asked: WindowedMeasure, spans: str) -> str:
         asked,
         f"""
       with spans as (
-        select {keys}{DISTINCT[asked.measure]} as thing, coalesce(service, '') as whose, enter_ns, leave_ns
+        select {keys}{DISTINCT[asked.measure]} as thing, hash(project, service) as whose, enter_ns, leave_ns
         from ({spans}) where {asked.selection.condition()}
       ),
       lives as (

@@ -25,7 +25,7 @@ MEASURES = {
 }
 QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95}
 # A 64-bit hash takes 8 bytes for a service and session; that any two of 10 million share one has a probability of 3e-6.
-SESSION = "case when session is not null then hash(service, session) end"
+SESSION = "case when session is not null then hash(project, service, session) end"
 
 MOST_BUCKETS = 10_000
 NICE_BUCKETS = tuple(

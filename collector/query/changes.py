@@ -31,7 +31,7 @@ TOTAL, GROUPS = "*total", "*groups"  # queried beside the dimensions
 OF_A_SESSION = ("model", "provider", "agent", "service", "service_version", "environment", "repository", "source")
 PRESENT = "time_ns >= $start_ns"
 SIDE = f"case when {PRESENT} then 'b' else 'a' end"
-WHOSE = "hash(service, session)"
+WHOSE = "hash(project, service, session)"
 LIKENESS = {"parts2": "sum(part * part)"}
 SUMS = {
     "sessions": "count(*)", "part": "sum(part)", "whole": "sum(whole)", **LIKENESS,

@@ -74,6 +74,7 @@ DIMENSIONS = (
     Dimension("mcp_server", "text", "call", "MCP server that offers the tool"),
     Dimension("target", "text", "call", "path, URL, command or resource that the tool acted on"),
     Dimension("source", "text", "call", "dialect that was recognised, such as codex or gen-ai"),
+    Dimension("project", "text", "call", "whose it is, by the token it was sent with; empty: the token names none"),
     Dimension("service", "text", "call", "service.name of the sender"),
     Dimension("service_version", "text", "call", "service.version of the sender"),
     Dimension("environment", "text", "call", "deployment.environment.name of the sender"),

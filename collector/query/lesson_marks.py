@@ -9,6 +9,7 @@ import msgspec
 
 from collector.engine import Reads
 from collector.errors import Rejected
+from collector.projects import PROJECT
 from collector.query.filters import duration_ns, time_ns
 from collector.query.noted import Row, Scrub, Writes, clean
 
@@ -28,19 +29,24 @@ class LessonMark(msgspec.Struct, forbid_unknown_fields=True):
     for_: Annotated[str, msgspec.Meta(max_length=20)] = msgspec.field(default="", name="for")
 
 
-def marks(store: Reads) -> dict[str, Row]:
-    """The marks by the lesson's id."""
-    return {row["lesson"]: row for row in store.rows("select * from lesson_marks")}
+def marks(store: Reads | Writes) -> dict[str, Row]:
+    """The marks by the lesson's id: those of the project that asks, or of those who have none."""
+    own = "select * exclude (project) from lesson_marks where project = $project"
+    return {row["lesson"]: row for row in store.rows(own, _whose())}
+
+
+def _whose() -> dict[str, str]:
+    return {"project": PROJECT.get() or ""}
 
 
 def mark_lesson(store: Writes, lesson: Mapping[str, Any], said: LessonMark, scrub: Scrub, now_ns: int) -> None:
     """Says something of a lesson, a row of the answer of the API. Raises Rejected and BadParameter."""
     _check(said)
     if said.state == "open":
-        store.execute("delete from lesson_marks where lesson = $lesson", {"lesson": lesson["id"]})
+        gone = "delete from lesson_marks where project = $project and lesson = $lesson"
+        store.execute(gone, _whose() | {"lesson": lesson["id"]})
         return
-    known = store.rows("select lesson from lesson_marks where lesson != $lesson", {"lesson": lesson["id"]})
-    if len(known) >= MOST_MARKS:
+    if len(marks(store).keys() - {lesson["id"]}) >= MOST_MARKS:
         raise Rejected(f"{MOST_MARKS} lessons have a mark, and no more are kept: open one again first")
     adopted = said.state == "adopted"
     since = time_ns("time", said.time or "now", now_ns) if adopted else now_ns
@@ -49,7 +55,7 @@ def mark_lesson(store: Writes, lesson: Mapping[str, Any], said: LessonMark, scru
     until = now_ns + duration_ns("for", said.for_ or SNOOZED_FOR) if said.state == "snoozed" else 0
     row = {name: clean(lesson[name], scrub) if lesson[name] else lesson[name] for name in KEPT}
     row |= {"lesson": lesson["id"], "state": said.state, "since_ns": since, "until_ns": until, "changed_ns": now_ns}
-    row |= {"known_by": (said.known_by or "said") if adopted else "", "tool": row["tool"] or ""}
+    row |= _whose() | {"known_by": (said.known_by or "said") if adopted else "", "tool": row["tool"] or ""}
     columns = ", ".join(f"${name} as {name}" for name in row)
     store.execute(f"insert or replace into lesson_marks by name select {columns}", row)
 

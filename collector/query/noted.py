@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from collector.errors import Rejected
+from collector.projects import PROJECT
 from collector.query.filters import time_ns
 from collector.times import MAX_NS
 
@@ -86,13 +87,19 @@ def add_mark(store: Writes, said: NewMark, scrub: Scrub, now_ns: int) -> Row:
         "url": https("url", said.url, scrub) or None,
     }
     row = {"mark_id": _id(*row.values()), **row}
+    project = PROJECT.get()
     store.execute_all(
         [
-            ("insert or replace into time_marks values ($mark_id, $time_ns, $text, $service, $version, $url)", row),
             (
-                "delete from time_marks where mark_id not in"
-                " (select mark_id from time_marks order by time_ns desc, mark_id limit $most)",
-                {"most": MOST_MARKS},
+                "insert or replace into time_marks values"
+                " ($project, $mark_id, $time_ns, $text, $service, $version, $url)",
+                row | {"project": project},
+            ),
+            (
+                "delete from time_marks where project is not distinct from $project and mark_id not in"
+                " (select mark_id from time_marks where project is not distinct from $project"
+                " order by time_ns desc, mark_id limit $most)",
+                {"most": MOST_MARKS, "project": project},
             ),
         ]
     )
@@ -102,7 +109,7 @@ def add_mark(store: Writes, said: NewMark, scrub: Scrub, now_ns: int) -> Row:
 def marks(store: Writes, start_ns: int, until_ns: int, service: str) -> list[Row]:
     """The marks of a range, oldest first; with a service, its own and those that concern all."""
     return store.rows(
-        "select * from time_marks where time_ns >= $start and time_ns < $until"
+        "select * exclude (project) from time_marks where time_ns >= $start and time_ns < $until"
         " and ($service = '' or coalesce(service, $service) = $service) order by time_ns, mark_id",
         {"start": start_ns, "until": until_ns, "service": service},
     )
@@ -131,13 +138,16 @@ def save_view(store: Writes, said: NewView, scrub: Scrub, now_ns: int) -> Row:
     others = store.rows("select count(*) as n from views where view_id != $view_id", {"view_id": row["view_id"]})
     if others[0]["n"] >= MOST_VIEWS:
         raise Rejected(f"there are {MOST_VIEWS} views, and no more are kept: remove one first")
-    store.execute("insert or replace into views values ($view_id, $name, $page, $query, $saved_ns)", row)
+    store.execute(
+        "insert or replace into views values ($project, $view_id, $name, $page, $query, $saved_ns)",
+        row | {"project": PROJECT.get()},
+    )
     return row
 
 
 def views(store: Writes) -> list[Row]:
     """The saved views by name."""
-    return store.rows("select * from views order by lower(name), name")
+    return store.rows("select * exclude (project) from views order by lower(name), name")
 
 
 def remove_view(store: Writes, view_id: str) -> None:
@@ -152,4 +162,5 @@ def _remove(store: Writes, table: str, key: str, value: str, what: str) -> None:
 
 
 def _id(*said: object) -> str:
-    return hashlib.blake2b(repr(said).encode(), digest_size=8).hexdigest()
+    project = PROJECT.get()
+    return hashlib.blake2b(repr((project, said) if project else said).encode(), digest_size=8).hexdigest()

@@ -25,7 +25,7 @@ SOURCE_COLUMNS = (
     "coverage", "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
     "unread", "unread_since", "unread_by", "unread_scopes",
 )  # fmt: skip
-PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
+PAGED = "event_id, time_ns, received_ns, project, service, session, outcome"  # what `whole.sql` needs of a page
 
 Complete = Callable[[Row, Sequence[Row]], None]  # adds to the body of a list what belongs beside its rows
 

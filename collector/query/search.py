@@ -9,6 +9,7 @@ from typing import Any
 
 from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
+from collector.engine.duckdb.open import DATABASE
 from collector.query.filters import BadParameter, Selection
 from collector.query.hours import ever
 from collector.query.queries import newest_ns
@@ -45,7 +46,7 @@ class Kind:
             found = load("search_events").format(column=self.column, matches=matches, by=self.by or self.column)
         else:
             return ""
-        return load("search").format(kind=name, found=found, text=self.text)
+        return load("search").format(kind=name, found=found, text=self.text, database=DATABASE)
 
 
 def _id(column: str, condition: str = "") -> Callable[[str], str]:

@@ -18,9 +18,9 @@ STATES = ("open", *OUTCOMES.values())
 ENDS = ("state", "ended_in", "last_outcome", "last_class", "last_tool", "last_event_id", "last_received")
 TIMES = ("started", "ended", "last_received")
 COLUMNS = (
-    "service", "session", "agent", "model", *ENDS, "calls", "ok", "errors", "cancelled", "denied", "unknown", "lasting",
-    "not_known_yet", "streaks", "worst_streak", "tool_calls", "requests", "with_tokens", "with_cost", "input_tokens",
-    "output_tokens", "cost_usd", "started", "ended", "seconds", "strip",
+    "project", "service", "session", "agent", "model", *ENDS, "calls", "ok", "errors", "cancelled", "denied", "unknown",
+    "lasting", "not_known_yet", "streaks", "worst_streak", "tool_calls", "requests", "with_tokens", "with_cost",
+    "input_tokens", "output_tokens", "cost_usd", "started", "ended", "seconds", "strip",
 )  # fmt: skip
 PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
 TOLD = {
@@ -33,7 +33,8 @@ TOLD = {
     "started": "min(time_ns)", "ended": "max(time_ns)",
     "seconds": "(max(time_ns) - min(time_ns - coalesce(duration_ms, 0) * 1e6)) / 1e9",
 }  # fmt: skip
-IN_PAGE = """semi join shown on events.session = shown.session and events.service is not distinct from shown.service"""
+IN_PAGE = """semi join shown on events.session = shown.session and events.service is not distinct from shown.service
+  and events.project is not distinct from shown.project"""
 STRIP = 60
 
 
@@ -44,10 +45,10 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100, s
     wanted = tuple(sort) or ("-worst_streak", "-ended")
     named = {word.removeprefix("-") for word in wanted}
     sortable = [name for name in COLUMNS if name != "strip"]  # which is read only for the rows of the page
-    order = order_by(wanted, sortable, ("service", "session"))
-    sorts = {"service": "any_value(service)", "session": "any_value(session)", **TOLD}
+    order = order_by(wanted, sortable, ("project", "service", "session"))
+    sorts = {"project": "any_value(project)", "service": "any_value(service)", "session": "any_value(session)", **TOLD}
     chosen = state is not None or not named.isdisjoint(ENDS)  # the page rests on how every session ended
-    orders = sorted({*named, "service", "session"} & sorts.keys())
+    orders = sorted({*named, "project", "service", "session"} & sorts.keys())
     sql = load("sessions").format(
         told=", ".join(f"{expression} as {name}" for name, expression in TOLD.items()),
         sorted="".join(f", {sorts[name]} as {name}" for name in orders),
@@ -69,7 +70,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100, s
 
 def _whole(selection: Selection) -> Selection:
     """The same sessions, whatever else of them is selected."""
-    terms = tuple(term for term in selection.terms if term.dimension.name in {"service", "session"})
+    terms = tuple(term for term in selection.terms if term.dimension.name in {"project", "service", "session"})
     return replace(selection, terms=terms, text="")
 
 

@@ -26,12 +26,12 @@ STATES = ("open", "recovered", "ended")
 LIMITS = {"session": 3, "tool": 3, "target": 2}
 
 COLUMNS = (
-    "service", "session", "subagent", "tool", "target", "scope", "kind", "length", "started", "ended", "state",
-    "limit_reached", "limit_times", "classes", "tools", "source", "can_recover", "agent", "model", "first_event_id",
-    "last_event_id",
+    "project", "service", "session", "subagent", "tool", "target", "scope", "kind", "length", "started", "ended",
+    "state", "limit_reached", "limit_times", "classes", "tools", "source", "can_recover", "agent", "model",
+    "first_event_id", "last_event_id",
 )  # fmt: skip
 ORDER = ("from_sequence", "to_sequence")  # where first and last event stand among others of the same time
-KEYS = ("service", "session", "subagent")  # the same in all events of a streak
+KEYS = ("project", "service", "session", "subagent")  # the same in all events of a streak
 FIRSTS = [each.name for each in DIMENSIONS if each.name not in (*KEYS, "recovered")]
 LISTS = ("limit_reached", "limit_times", "classes", "tools")  # what is read from lists, which is most of what a row is
 AGENTS_COLUMNS = ("reported_streak", "agent_stopped")
@@ -120,9 +120,11 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
     touched = f"operation = 'tool' and session is not null and {counts}"
     if among:
         touched += f""" and exists (select 1 from {among}
-          where {among}.session = events.session and {among}.service is not distinct from events.service)"""
+          where {among}.session = events.session and {among}.service is not distinct from events.service
+            and {among}.project is not distinct from events.project)"""
     theirs = """from events as theirs semi join touched
-      on theirs.session = touched.session and theirs.service is not distinct from touched.service"""
+      on theirs.session = touched.session and theirs.service is not distinct from touched.service
+        and theirs.project is not distinct from touched.project"""
     # Where they begin is found in three columns, so that the rest is read from there on alone.
     events = f"""select theirs.* {theirs}
       where time_ns < $until_ns and theirs.time_ns >= (select min(theirs.time_ns) {theirs})"""
@@ -145,7 +147,7 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
 
 def key_of(asked: Scope) -> str:
     """The columns that say whose streak it is."""
-    return ", ".join(("service", "session", "subagent", *SCOPES[asked.scope]))
+    return ", ".join(("project", "service", "session", "subagent", *SCOPES[asked.scope]))
 
 
 def streaks(

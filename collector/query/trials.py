@@ -95,7 +95,7 @@ def _statement(names: Sequence[str], scored: Selection) -> Statement:
     """Part and whole of measures that are counted from the same rows, in each session."""
     if names[0] in QUANTILES:
         value = f"quantile_cont(duration_ms, {QUANTILES[names[0]]})"
-        sql = f"""select hash(service, session) as whose, {value}::double as "part 0", 1 as "whole 0"
+        sql = f"""select hash(project, service, session) as whose, {value}::double as "part 0", 1 as "whole 0"
             from {relation(scored)} where {scored.where()} and session is not null and duration_ms is not null
             group by whose"""
     else:

@@ -36,11 +36,12 @@ def bound() -> dict[str, object]:
 def wrong_parameters(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """One row for each tool, parameter and class of the validation errors; `of` are all of these errors of the tool."""
     sql = f"""select tool, parameter, error_class, count(*) as errors,
-        count(distinct hash(service, session)) filter (session is not null) as sessions, any_value(every) as of,
+        count(distinct hash(project, service, session)) filter (session is not null) as sessions,
+        any_value(every) as of,
         count(*) / any_value(every) as share, max_by(message, time_ns) as sample,
         min(time_ns) as first_seen, max(time_ns) as last_seen
       from (
-        select tool, error_class, service, session, message, time_ns, {named()} as parameter,
+        select tool, error_class, project, service, session, message, time_ns, {named()} as parameter,
           count(*) over (partition by tool) as every
         from events where {selection.where()} and operation = 'tool' and outcome = 'error' and category = 'validation'
           and tool is not null and error_class <> 'InvalidToolError'

@@ -13,6 +13,7 @@ from collector import telemetry
 from collector.access import check_once, host_name
 from collector.decode.otlp import media_type
 from collector.errors import Rejected, Unavailable, where
+from collector.projects import NOBODY, PROJECT
 from collector.receive.http import status_body
 
 log = structlog.get_logger()
@@ -29,6 +30,7 @@ class Entrance:
         if scope["type"] != ScopeType.HTTP:
             await self._application(scope, receive, send)
             return
+        PROJECT.set(NOBODY)  # until its token is known
         begun = False
 
         async def note(message: Message) -> None:

@@ -82,7 +82,7 @@ class Here:
         """Returns a failure instead of raising it, without its traceback, whose frames hold what was read."""
         try:
             with self._pipeline.sanitiser.at_most(SEARCH_S):
-                batch = self._pipeline.process(body.content, body.media_type, body.signal, received_ns)
+                batch = self._pipeline.process(*body[:3], received_ns, body.project or None)
             packed = pack(batch)
             return Read(receipt(packed), packed)
         except (Rejected, Unavailable) as error:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.decode.record import Record
+from collector.projects import within
 from collector.recognise.fields import Signs, place
 from collector.recognise.identify import canonical, identify, is_name
 from collector.recognise.readers import as_float, as_text
@@ -34,7 +35,7 @@ def complete(row: Row, record: Record, report: Report, signs: Signs, marks: Coun
     if row.keys:
         identify(row.keys, report, own=own and "span_id" in report)
     if record.signal != "span" and not _known(report) and (record.time_ns or record.observed_ns):
-        report.setdefault("_keys", []).append(("record", _mark(record, report, marks)))
+        report.setdefault("_keys", []).append((within(report.get("project"), "record"), _mark(record, report, marks)))
 
 
 def _call(row: Row, report: Report) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from collector.decode.record import Record
-from collector.recognise.identify import UNIQUE, Key, bare_id, canonical, is_name, uniqueness
+from collector.recognise.identify import UNIQUE, Key, bare_id, canonical, is_name, uniqueness, whose
 from collector.recognise.messages import Call, beginning, calls_and_results, messages_at
 from collector.recognise.results import ToolResult
+from collector.report import Report
 
 # Where a request's messages are, its answer is told beside them.
 ANSWERS = {
@@ -29,7 +30,7 @@ MOST_ASKED = 8  # calls of one answer
 
 
 def conversation_keys(
-    places: Iterable[str], record: Record, service: str, told: Sequence[Sequence[ToolResult]]
+    places: Iterable[str], record: Record, model: Report, told: Sequence[Sequence[ToolResult]]
 ) -> list[Key]:
     """The keys that a model request shares with those before and after it in its conversation."""
     calls = [(result.call_id, result.tool, result.params) for results in told for result in _newest(results)]
@@ -40,7 +41,7 @@ def conversation_keys(
         sure = uniqueness(call_id, tool) if call_id and not is_name(call_id, tool) else 0
         if not sure:
             continue
-        key = conversation_key(service, call_id)
+        key = conversation_key(model, call_id)
         if sure < UNIQUE:  # the same number may be given again: not below the same words, to the same call
             if opening is None:
                 opening = _opening(places, record)
@@ -51,9 +52,9 @@ def conversation_keys(
     return list(keys)
 
 
-def conversation_key(service: str, call_id: str) -> Key:
+def conversation_key(told_by: Report, call_id: str) -> Key:
     """The key of the conversation in which a call with a unique id is told."""
-    return "conversation", service, call_id
+    return *whose(told_by, "conversation"), call_id
 
 
 def _newest(results: Sequence[ToolResult]) -> Iterator[ToolResult]:

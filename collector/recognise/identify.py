@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from collector.projects import within
 from collector.report import Report
 from collector.tables import schemas
 
@@ -169,9 +170,14 @@ def uniqueness(call_id: str, tool: str) -> int:
     return LIKELY if digits >= 8 or (mixed and digits >= 3) else 0
 
 
-def call_key(service: str, call_id: str, tool: str) -> Key | None:
-    """The key of a call in whatever trace it is told, if its id is unique."""
-    return ("call anywhere", service, call_id) if uniqueness(call_id, tool) == UNIQUE else None
+def whose(report: Report, kind: str = "") -> Key:
+    """The beginning of a key that is made of what a sender chooses: its kind within the project, and the service."""
+    return within(report.get("project"), kind), report.get("service") or ""
+
+
+def call_key(told_by: Report, call_id: str, tool: str) -> Key | None:
+    """The key of a call in whatever trace of one sender it is told, if its id is unique."""
+    return (*whose(told_by, "call anywhere"), call_id) if uniqueness(call_id, tool) == UNIQUE else None
 
 
 def counted_tools(call_id: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.decode.record import Record, Scope
+from collector.projects import traced
 from collector.recognise import transcript
 from collector.recognise.complete import complete
 from collector.recognise.conversation import conversation_key, conversation_keys
@@ -67,19 +68,21 @@ def recognise(
     sources: Sources,
     seen: Callable[[int], int | None] = lambda _: None,
     dimensions: Sequence[str] = (),
+    project: str | None = None,
 ) -> Recognised:
     """Reports, links and drop counts of one request. `seen` gives the time of a told result that is stored already,
     by its digest: told at an earlier time, it is reported again.
 
-    `dimensions` are attributes that become columns of the same name; the record's win over its resource's.
+    `dimensions` are attributes that become columns of the same name; the record's win over its resource's. `project` is
+    that of all records.
     """
     found = Recognised()
     told: dict[int, Report] = {}
     for scope in request:
         if scope.name == transcript.SCOPE and scope.records[0].signal == "event":
-            _transcript(scope, sources, found)
+            _transcript(scope, sources, found, project)
         else:
-            _Reading(scope, sources, found, told, dimensions).run()
+            _Reading(scope, sources, found, told, dimensions, project).run()
     for digest, report in told.items():
         found.told_ns[digest] = time_ns = report["time_ns"]
         if (before := seen(digest)) is None or time_ns < before:
@@ -87,11 +90,11 @@ def recognise(
     return found
 
 
-def _transcript(scope: Scope, sources: Sources, found: Recognised) -> None:
+def _transcript(scope: Scope, sources: Sources, found: Recognised, project: str | None) -> None:
     """Reports of calls that were read and settled elsewhere."""
     known = transcribed().union(one.id for one in sources.sources)
     for record in scope.records:
-        if report := transcript.report_of(record, known):
+        if report := transcript.report_of(record, known, project):
             found.reports.append(report)
             found.kept += 1
         else:
@@ -108,6 +111,7 @@ class _Reading:
         found: Recognised,
         told: dict[int, Report],
         dimensions: Sequence[str],
+        project: str | None,
     ) -> None:
         resource = scope.resource
         self._records = scope.records
@@ -115,6 +119,9 @@ class _Reading:
         self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name, version)
         self._around = Around(resource, scope.name, version=scope.version)
         self._base = as_report(_base(resource) | _own(resource, dimensions))
+        self._project = project
+        if project:
+            self._base["project"] = project
         self._dimensions = dimensions
         self._starts: dict[int, Report] = {}
         self._found = found
@@ -186,6 +193,7 @@ class _Reading:
     def _report(self, fits: Fitting, record: Record) -> bool:
         """Whether the record becomes an event."""
         row = fits.row
+        record.trace_id = traced(self._project, record.trace_id)
         report = self._start(row, record).copy()
         signs, rest = read(fits, record, self._around, report)
         if self._dimensions:
@@ -226,7 +234,7 @@ class _Reading:
         told = [tool_results(messages, row.reading().rules) for messages in messages_at(row.told, record)]
         result_reports(row, record, model, told, self._told)
         if record.trace_id and "session" not in model:
-            keys = conversation_keys(row.told, record, model.get("service", ""), told)
+            keys = conversation_keys(row.told, record, model, told)
             if keys:
                 self._found.retold.append((record.trace_id, _began(record), keys))
 
@@ -234,10 +242,10 @@ class _Reading:
         """A call in a trace of its own is of the conversation that tells it, if its id is unique."""
         if record.signal != "span" or "session" in report or "call_id" not in report:
             return
-        service, call_id = report.get("service", ""), report["call_id"]
-        if record.trace_id and (key := call_key(service, call_id, report.get("tool", ""))):
+        call_id = report["call_id"]
+        if record.trace_id and (key := call_key(report, call_id, report.get("tool", ""))):
             report.setdefault("_keys", []).append(key)
-            self._found.retold.append((record.trace_id, _began(record), [conversation_key(service, call_id)]))
+            self._found.retold.append((record.trace_id, _began(record), [conversation_key(report, call_id)]))
 
     def _start(self, row: Row, record: Record) -> Report:
         """The columns that every report of this row has in this scope; those of the record win over them."""

@@ -23,6 +23,7 @@ from collector.recognise.identify import (
     key64,
     only_call,
     params_mark,
+    whose,
 )
 from collector.recognise.messages import MARKS, Call, ModelTurn, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
@@ -42,7 +43,9 @@ TRANSFER = "transfer_to_"  # what tools that hand over to another agent are call
 
 REPEATED_ID = re.compile(r"\.[0-9]+\Z")  # as `_numbered` writes it
 SESSION = ("session", "session_source")
-SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
+SHARED = (
+    "source", "service", "service_version", "service_instance", "environment", "project", *SESSION, "agent", "subagent",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -245,7 +248,7 @@ def result_reports(
         if "site" in row.keys and "params" in report:
             report["_site"] = ["", params_mark(report["params"])]
         whole = result.tool != "", result.params is not None, "agent" in model
-        said = (model.get("service"), scope, result.call_id, result.digest, result.fresh, whole)
+        said = (*whose(model), scope, result.call_id, result.digest, result.fresh, whole)
         _keep_earliest(told, key64(*map(str, said)), report)
 
 
@@ -284,7 +287,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
         hands_off = sum(tool.startswith(TRANSFER) for _, tool, _ in calls) == 1
         for call_id, tool, params in calls:
             report: Report = {
-                **part_of(model, ("source", "service", *SESSION)),
+                **part_of(model, ("source", "service", "project", *SESSION)),
                 "operation": "tool",
                 "source_signal": record.signal,
                 "tool": tool,
@@ -360,5 +363,5 @@ def _identify(report: Report, record: Record, model: Report, result: ToolResult)
             report["_keys"] = [("told", record.trace_id, call_id)]
             return
     report["call_id"] = call_id
-    if result.fresh and "session" not in model and (key := call_key(model.get("service", ""), call_id, result.tool)):
+    if result.fresh and "session" not in model and (key := call_key(model, call_id, result.tool)):
         report["_keys"] = [key]

@@ -111,6 +111,7 @@ COLUMNS_WITH_KEYS = COLUMNS.keys() - {
     "event_id",
     "source",
     "source_signal",
+    "project",
     "session_source",
     "operation",
     "outcome",

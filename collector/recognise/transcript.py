@@ -11,6 +11,7 @@ import msgspec
 
 from collector.columns import COLUMNS
 from collector.decode.record import Record
+from collector.projects import within
 from collector.report import STRENGTHS, Rank, Report, as_report
 
 SCOPE = "transcript"  # the value of `source`
@@ -63,7 +64,7 @@ class Told(msgspec.Struct):
 OF_COLUMNS = tuple(name for name in Told.__struct_fields__ if name in COLUMNS)
 
 
-def report_of(record: Record, known: Collection[str]) -> Report | None:
+def report_of(record: Record, known: Collection[str], project: str | None = None) -> Report | None:
     """The report of one call; None if the record is not in this form, or of an agent that is not `known`."""
     try:
         told = msgspec.convert(record.attributes, Told)
@@ -76,7 +77,9 @@ def report_of(record: Record, known: Collection[str]) -> Report | None:
     report["time_ns"] = record.time_ns
     report["_rank"] = Rank.TRANSCRIPT
     report["_strength"] = max(0, min(told.strength, STRENGTHS[told.outcome]))
-    report["_keys"] = [("transcript", told.agent_id, told.operation, one) for one in told.same[:4]]
+    report["_keys"] = [(within(project, "transcript"), told.agent_id, told.operation, one) for one in told.same[:4]]
+    if project:
+        report["project"] = project
     if told.more:
         report["attributes"] = told.more
     if told.session is not None:

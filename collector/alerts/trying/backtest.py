@@ -24,6 +24,7 @@ from collector.errors import QueryTimeout
 from collector.measures.history import History, Point, history
 from collector.measures.history_sql import Evaluations
 from collector.measures.measure import Labels, Sample
+from collector.projects import PROJECT
 from collector.query.filters import Selection, escaped, terms_of, terms_of_rule
 from collector.query.retries import relation
 from collector.query.streaks import KINDS
@@ -141,7 +142,7 @@ class LookedBack:
     ) -> Past:
         """As `look_back`."""
         about = (rule.measure, rule.where, rule.by, rule.window_ns, rule.lateness_ns, rule.condition.previous_ns)
-        asked = repr((about, evaluations))
+        asked = repr((PROJECT.get(), about, evaluations))
         last = self._last
         if last and last[1] == asked and self._clock() - last[0] < REMEMBERED_S:
             return last[2]
@@ -183,7 +184,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
         )
         sql = f"""select service, session, count(*) as events from {relation(selection)}
           where {selection.where()} and {evidence} and session is not null
-          group by all order by events desc, session, service limit {SESSIONS}"""
+          group by project, service, session order by events desc, session, service, project limit {SESSIONS}"""
         if (left_s := deadline - time.monotonic()) <= 0:
             return
         firing.sessions = store.rows(sql, selection.params(), timeout_s=left_s)

@@ -14,6 +14,7 @@ from itertools import islice
 
 from collector.classify.template.extract import MONTHS, TELLS, essence
 from collector.classify.template.mask import without_names
+from collector.projects import within
 
 TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: after the first lines of an error comes mostly output
@@ -243,9 +244,10 @@ def _masked(text: str) -> str:
     return text if len(text) <= TEMPLATE_CHARS else SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS])
 
 
-def fingerprint(error_class: str, tool: str, template: str) -> int:
-    """The id of the group: a 64-bit hash of class, tool and the template's words."""
-    words = b"\x1f".join((f"{error_class}\x1f{tool}".encode("utf-8", "replace"), _words(template)))
+def fingerprint(error_class: str, tool: str, template: str, project: str | None = None) -> int:
+    """The id of the group: a 64-bit hash of class, tool and the template's words, within the project."""
+    named = f"{within(project, error_class)}\x1f{tool}"
+    words = b"\x1f".join((named.encode("utf-8", "replace"), _words(template)))
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "big")
 
 

@@ -40,16 +40,16 @@ FACTS = {  # column of `hourly`: which events it counts
     "with_declared": "outcome = 'error' and retryable_declared is not null",
 }
 
-PROJECT = {  # how a row of these says whose it is
-    table: "project" if "project" in TABLES[table] else "null::varchar" for table in ("kept_streaks", "kept_chains")
-}
-
 NEWEST_OF_ALL = """
   insert into kept_newest
-  select service, max(time_ns) from events
-  where exists (select 1 from services s where s.service is not distinct from events.service)
-    and not exists (select 1 from found f where f.service is not distinct from events.service)
-  group by service
+  select project, service, max(time_ns) from events
+  where exists (
+      select 1 from services s where s.service is not distinct from events.service
+        and s.project is not distinct from events.project)
+    and not exists (
+      select 1 from found f where f.service is not distinct from events.service
+        and f.project is not distinct from events.project)
+  group by project, service
 """
 # Sessions that begin at the same time are in one part. Events outside of the sessions are not read, however late.
 SLICES = """
@@ -57,7 +57,7 @@ SLICES = """
   from (
     select min(time_ns) as from_ns, max(time_ns) filter (session is not null) as until_ns,
       (rank() over (order by min(time_ns)) - 1) // ? as part
-    from events group by service, session
+    from events group by project, service, session
   )
   group by part order by part
 """
@@ -102,8 +102,6 @@ def _statements(name: str) -> list[str]:
         facts=_counts(FACTS),
         chains=_counts(CHAINS),
         most=MOST_HOURS,
-        of_streaks=PROJECT["kept_streaks"],
-        of_chains=PROJECT["kept_chains"],
     ).split(";\n")
 
 
@@ -220,7 +218,8 @@ def forget(cursor: duckdb.DuckDBPyConnection) -> None:
     for table in (*OF_SESSIONS, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute(
-        "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
+        "insert into changed (project, service, session, time_ns)"
+        " select project, service, session, min(time_ns) from events group by all"
     )
     for table in HOURS:
         cursor.execute(f"delete from {table}")

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from collector.batch import Sender, Switch, Unread
 from collector.columns import Row
-from collector.correlate.changes import Named
+from collector.correlate.changes import Named, Owned
 from collector.correlate.lookup import Span, report_of
 from collector.engine.duckdb.read import Reader
 from collector.engine.duckdb.retention import MOST_IDENTITIES
+from collector.projects import MARK
 from collector.report import GUESSED, Report, as_report
 from collector.times import DAY, HOUR, MINUTE
 
 FULL = 0.9  # of the keys that may be kept: the oldest may be gone before their time
+
+# A trace as the correlator knows it (projects.py).
+TRACED = f"case when project is null then trace_id else trace_id || '{MARK}' || project end"
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -43,7 +46,7 @@ EVENTS_OF = """
 """
 ENDED_BETWEEN = """
   with near as (
-    from events select event_id, operation, source, service, session, call_id, time_ns
+    from events select event_id, operation, source, project, service, session, call_id, time_ns
     where time_ns between $since and $until
   )
   from near where call_id in (select unnest($calls::varchar[]))
@@ -60,9 +63,9 @@ SHARING = """
   where key in (from again)
   group by key having count(distinct coalesce(r.event_id, k.event_id)) > 1
 """
-MISPLACED = """
+MISPLACED = f"""
   with recent as (
-    select distinct trace_id, session from events
+    select distinct {TRACED} as trace_id, session from events
     where received_ns >= $since and session_source in ('trace_id', 'trace', 'instance') and trace_id is not null
     union select orphan, report->>'session' from reports where received_ns >= $since and orphan is not null
   )
@@ -77,22 +80,24 @@ RETELLING = """
 CONVERSATIONS = "select trace_id, min((named_ns, session)) as named from conversations"
 STRAYED = f"""
   with recent as (
-    select distinct trace_id, session from events
+    select distinct {TRACED} as trace_id, session from events
     where received_ns >= $since and session_source = 'trace_id' and trace_id is not null
   ),
   named as ({CONVERSATIONS} where trace_id in (select trace_id from recent) group by trace_id)
-  select trace_id from recent join named using (trace_id) where named.named[2] != recent.session
+  select trace_id from recent join named using (trace_id)
+  where split_part(named.named[2], '{MARK}', 1) != recent.session
 """
-NESTED = """
+NESTED = f"""
   with spans as (
-    from events select event_id, trace_id, span_id, parent_span_id, tool, received_ns
+    from events select event_id, {TRACED} as trace_id, span_id, parent_span_id, tool, received_ns
     where received_ns >= $since - $day and operation = 'tool' and source_signal = 'span' and span_id is not null
   )
-  select i.event_id from spans i join spans o on o.trace_id = i.trace_id and o.span_id = i.parent_span_id
+  select i.event_id from spans i
+    join spans o on o.trace_id = i.trace_id and o.span_id = i.parent_span_id
   where i.received_ns >= $since or o.received_ns >= $since
 """
-NEWEST_BELOW = """
-  from events select event_id, operation, trace_id, parent_span_id, tool, time_ns
+NEWEST_BELOW = f"""
+  from events select event_id, operation, {TRACED} as trace_id, parent_span_id, tool, time_ns
   where received_ns >= $since and source_signal = 'span' and operation in ('tool', 'model')
     and trace_id is not null and parent_span_id is not null and (tool is not null or operation = 'model')
   order by received_ns, event_id limit $most
@@ -101,8 +106,8 @@ WAITING = """
   select w.key, coalesce(r.event_id, w.event_id) as event_id
   from waiting w left join redirects r on r.old_id = w.event_id
 """
-ORPHANS = """
-  select event_id, trace_id from events
+ORPHANS = f"""
+  select event_id, {TRACED} as trace_id from events
   where received_ns >= $since and session_source in (select unnest($guessed::varchar[])) and trace_id is not null
     and report_rank is not null -- of a single report
   union all select event_id, orphan from reports where orphan is not null
@@ -198,14 +203,17 @@ class Lookup:
     def misplaced(self, since_ns: int) -> dict[str, Named]:
         return {row["trace_id"]: row["named"] for row in self._rows(MISPLACED, {"since": since_ns})}
 
-    def known_senders(self, table: str) -> dict[Sender, int]:
-        return {(row["source"], row["service"]): row["last_ns"] for row in self._rows(f"from {table}")}
+    def known_senders(self, table: str) -> dict[Owned, int]:
+        found = self._rows(f"from {table}")
+        return {(row["source"], row["service"], row["project"]): row["last_ns"] for row in found}
 
-    def known_switches(self) -> dict[Switch, int]:
-        return {(row["source"], row["service"], row["name"]): row["last_ns"] for row in self._rows("from switches")}
+    def known_switches(self) -> dict[Owned, int]:
+        named = ("source", "service", "name", "project")
+        return {tuple(row[name] for name in named): row["last_ns"] for row in self._rows("from switches")}
 
-    def known_unread(self) -> set[Unread]:
-        return {(row["source"], row["service"], row["scope"], row["sign"]) for row in self._rows("from unread")}
+    def known_unread(self) -> set[Owned]:
+        named = ("source", "service", "scope", "sign", "project")
+        return {tuple(row[name] for name in named) for row in self._rows("from unread")}
 
     def orphans(self, most: int) -> set[str]:
         asked = {"since": self.newest_ns() - DAY, "guessed": list(GUESSED), "most": most}

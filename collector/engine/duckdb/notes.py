@@ -8,16 +8,14 @@ import duckdb
 
 from collector.columns import Row
 from collector.correlate.changes import Changes
-from collector.engine.duckdb.derive import PROJECT
 from collector.engine.duckdb.write import insert
 from collector.report import Report
 
 ALL = {
     "events": "select 'events', project, service, session, time_ns, event_id, null, null from events",
-    "kept_streaks": f"select 'kept_streaks', {PROJECT['kept_streaks']}, service, session, started, first_event_id,"
+    "kept_streaks": "select 'kept_streaks', project, service, session, started, first_event_id,"
     " scope, kind from kept_streaks",
-    "kept_chains": f"select 'kept_chains', {PROJECT['kept_chains']}, service, session, time_ns, event_id, null, null"
-    " from kept_chains",
+    "kept_chains": "select 'kept_chains', project, service, session, time_ns, event_id, null, null from kept_chains",
     "redirects": "select 'redirects', null, null, null, received_ns, old_id, null, null from redirects",
 }
 INSERT = "insert into unpublished (about, project, service, session, time_ns, event_id, scope, kind) "

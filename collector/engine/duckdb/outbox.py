@@ -13,7 +13,6 @@ from typing import Any
 
 from collector.columns import TABLES
 from collector.engine import Turn
-from collector.engine.duckdb.derive import PROJECT
 from collector.engine.duckdb.notes import note_all
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.store import CLUSTER, Store
@@ -121,8 +120,8 @@ class Outbox:
     def _statements(self) -> Mapping[str, str]:
         return {
             "events": _sql("turn_events", columns=_columns(self._store.dimensions)),
-            "kept_streaks": _sql("turn_streaks", project=PROJECT["kept_streaks"]),
-            "kept_chains": _sql("turn_chains", project=PROJECT["kept_chains"]),
+            "kept_streaks": _sql("turn_streaks"),
+            "kept_chains": _sql("turn_chains"),
             "redirects": REDIRECTS,
         }
 

@@ -1,5 +1,5 @@
 """Reading: every question has a cursor of its own, ends when its time is over or nobody waits for it, and sees the last
-commit.
+commit; of that, where the context is a project's (`PROJECT`), the project's rows alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from nanoarrow.ipc import StreamWriter
 
 from collector.engine.duckdb.connection import Connection, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
+from collector.engine.duckdb.only import confine
 from collector.engine.duckdb.schema import POSITION
 from collector.engine.whole_hours import Edge, WholeHours
 from collector.errors import CalledOff, QueryTimeout, QueryTooLarge
+from collector.projects import PROJECT
 
 
 class Running(Protocol):
@@ -122,6 +124,7 @@ class Reader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._confining = threading.Lock()
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
         """The result as one dict per row. Parameters are `$name`, and may be more than it uses. Raises QueryTimeout."""
@@ -149,7 +152,7 @@ class Reader:
 
     def behind(self) -> int:
         """The number of sessions that changed since `keep_up` last updated them."""
-        counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
+        counted = self.rows("select count(*) as n from (select distinct project, service, session from changed)")
         return int(counted[0]["n"])
 
     def is_empty(self) -> bool:
@@ -173,8 +176,11 @@ class Reader:
         return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
 
     @contextmanager
-    def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, timeout_s: float, *, confined: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
         with self._connection.cursor() as cursor:
+            if confined and (project := PROJECT.get()):
+                with self._confining:
+                    confine(cursor, project)
             timer = threading.Timer(timeout_s, cursor.interrupt)
             timer.daemon = True
             timer.start()

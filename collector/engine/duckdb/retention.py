@@ -77,10 +77,10 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int, *, publ
     cursor.execute("delete from redirects where received_ns < ?", [before_ns])
     for table in ("seen", "sampled", "switches", "unread"):
         cursor.execute(f"delete from {table} where last_ns < ?", [before_ns])
-    sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
+    sums = cursor.execute("select project, reason, sum(records)::bigint from accounting group by all").fetchall()
     cursor.execute("delete from accounting")
     if sums:
-        cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
+        cursor.executemany("insert into accounting values (?, ?, ?, ?)", [(*row, now_ns) for row in sums])
     return int(gone[0]) if gone else 0
 
 
@@ -99,12 +99,15 @@ def _newest(cursor: duckdb.DuckDBPyConnection, table: str, now_ns: int) -> int:
 def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
     """Removes what is derived from these events, and notes their sessions as changed; in the caller's transaction."""
     cursor.execute(
-        "insert into changed (service, session, time_ns) select service, session, min(ns) from"
-        f" (select service, session, unnest([time_ns, case when operation = 'model' then {BEGAN_NS} end]) as ns"
-        f" from {events}) where ns is not null group by service, session, ns // {HOUR}"
+        "insert into changed (project, service, session, time_ns)"
+        " select project, service, session, min(ns) from"
+        " (select project, service, session,"
+        f" unnest([time_ns, case when operation = 'model' then {BEGAN_NS} end]) as ns"
+        f" from {events}) where ns is not null group by project, service, session, ns // {HOUR}"
     )
     cursor.execute(  # of a streak, the events before these may stay
-        "insert into changed (service, session, time_ns) select distinct service, session, started from kept_streaks"
+        "insert into changed (project, service, session, time_ns)"
+        " select distinct project, service, session, started from kept_streaks"
         f" where last_event_id in (select event_id from {events})"
     )
     for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):

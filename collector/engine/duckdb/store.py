@@ -126,14 +126,16 @@ class Store(Reader):
             self._changed()
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
-        """One small write outside the ingest path, in a transaction of its own."""
-        with self._executing, self._cursor(30) as cursor:
+        """One small write outside the ingest path, in a transaction of its own; to all of the store, so that who may
+        write what is to be known before.
+        """
+        with self._executing, self._cursor(30, confined=False) as cursor:
             cursor.execute(sql, dict(params or {}))
         self._changed()
 
     def execute_all(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         """Several small writes outside the ingest path, in one transaction: all of them or none."""
-        with self._executing, self._cursor(30) as cursor, all_or_nothing(cursor):
+        with self._executing, self._cursor(30, confined=False) as cursor, all_or_nothing(cursor):
             for sql, params in statements:
                 cursor.execute(sql, dict(params))
         self._changed()

@@ -9,38 +9,45 @@ from typing import Any
 import duckdb
 import msgspec
 
-from collector.batch import Sender
 from collector.columns import TABLES, Row
-from collector.correlate.changes import Changes
+from collector.correlate.changes import Changes, Owned
 from collector.correlate.fold import orphan
 from collector.engine.duckdb.arrow import ArrowColumns, Columns, columns_of
 from collector.engine.duckdb.schema import POSITION
+from collector.projects import untraced
+from collector.report import Report, as_row
+
+SENDER = ("source", "service", "project")
+SWITCH = ("source", "service", "name", "project")
+UNREAD = ("source", "service", "scope", "sign", "project")
 
 NOTE_SENDERS = """
   insert into seen
-  select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($metrics::varchar[])
-  on conflict (source, service) do update set last_ns = excluded.last_ns, metrics = excluded.metrics
+  select unnest($source::varchar[]), unnest($service::varchar[]), unnest($project::varchar[]), $now, $now,
+    unnest($metrics::varchar[])
+  on conflict (source, service, project) do update set last_ns = excluded.last_ns, metrics = excluded.metrics
 """
 
 NOTE_SAMPLED = """
   insert into sampled
-  select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($kept::double[]),
-    unnest($signs::varchar[])
-  on conflict (source, service) do update
+  select unnest($source::varchar[]), unnest($service::varchar[]), unnest($project::varchar[]), $now, $now,
+    unnest($kept::double[]), unnest($signs::varchar[])
+  on conflict (source, service, project) do update
     set last_ns = excluded.last_ns, kept = excluded.kept, signs = excluded.signs
 """
 
 NOTE_SWITCHES = """
   insert into switches
-  select unnest($sources::varchar[]), unnest($services::varchar[]), unnest($names::varchar[]), $now, $now
-  on conflict (source, service, name) do update set last_ns = excluded.last_ns
+  select unnest($source::varchar[]), unnest($service::varchar[]), unnest($name::varchar[]),
+    unnest($project::varchar[]), $now, $now
+  on conflict (source, service, name, project) do update set last_ns = excluded.last_ns
 """
 
 COUNT_UNREAD = """
   insert into unread
-  select unnest($sources::varchar[]), unnest($services::varchar[]), unnest($scopes::varchar[]),
-    unnest($signs::varchar[]), unnest($records::bigint[]), $now, $now
-  on conflict (source, service, scope, sign) do update
+  select unnest($source::varchar[]), unnest($service::varchar[]), unnest($scope::varchar[]),
+    unnest($sign::varchar[]), unnest($project::varchar[]), unnest($records::bigint[]), $now, $now
+  on conflict (source, service, scope, sign, project) do update
     set records = records + excluded.records, last_ns = excluded.last_ns
 """
 
@@ -55,7 +62,7 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
         )
     if changes.replaced:
         _remove(cursor, changes.replaced)
-    insert(cursor, "events", changes.events)
+    insert(cursor, "events", [_as_sent(event) for event in changes.events])
     insert(cursor, "changed", changes.changed)
     insert(cursor, "reports", _report_rows(changes))
     _insert_pairs(cursor, "keys", ("key", "event_id"), changes.keys, now)
@@ -73,22 +80,23 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
     _insert_pairs(cursor, "redirects", ("old_id", "event_id"), changes.redirects, now)
     insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
     insert(cursor, "twins", changes.twins)
-    counted = {"accepted": changes.accepted, **changes.accounting}
-    _insert_pairs(cursor, "accounting", ("reason", "records"), counted, now)
+    fates = [
+        {"project": project, "reason": reason, "records": records, "received_ns": now}
+        for (reason, project), records in changes.accounting.items()
+    ]
+    insert(cursor, "accounting", fates)
     if changes.senders:
         metrics = {"metrics": list(changes.senders.values())}
-        cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), **metrics, "now": now})
+        cursor.execute(NOTE_SENDERS, {**_by_name(changes.senders, SENDER), **metrics, "now": now})
     if changes.sampled:
         kept, signs = zip(*changes.sampled.values(), strict=True)
         told = {"kept": list(kept), "signs": list(signs)}
-        cursor.execute(NOTE_SAMPLED, {**_senders(changes.sampled), **told, "now": now})
+        cursor.execute(NOTE_SAMPLED, {**_by_name(changes.sampled, SENDER), **told, "now": now})
     if changes.switches:
-        sources, services, names = map(list, zip(*changes.switches, strict=True))
-        cursor.execute(NOTE_SWITCHES, {"sources": sources, "services": services, "names": names, "now": now})
+        cursor.execute(NOTE_SWITCHES, {**_by_name(changes.switches, SWITCH), "now": now})
     if changes.unread:
-        by_column = [list(column) for column in zip(*changes.unread, strict=True)]
-        columns = dict(zip(("sources", "services", "scopes", "signs"), by_column, strict=True))
-        cursor.execute(COUNT_UNREAD, {**columns, "records": list(changes.unread.values()), "now": now})
+        counted = {"records": [*changes.unread.values()]}
+        cursor.execute(COUNT_UNREAD, _by_name(changes.unread, UNREAD) | counted | {"now": now})
     if changes.position:
         cursor.execute(
             "update meta set value = $position where name = $name",
@@ -139,9 +147,14 @@ def _insert(cursor: duckdb.DuckDBPyConnection, table: str, columns: Columns, typ
     cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
 
 
-def _senders(told: Iterable[Sender]) -> dict[str, list[str]]:
-    sources, services = zip(*told, strict=True)
-    return {"sources": list(sources), "services": list(services)}
+def _by_name(told: Iterable[Owned], names: Sequence[str]) -> dict[str, Any]:
+    return {name: list(column) for name, column in zip(names, zip(*told, strict=True), strict=True)}
+
+
+def _as_sent(event: Report) -> Row:
+    """The event with the trace id that its sender knows."""
+    row = as_row(event)
+    return row | {"trace_id": untraced(row["trace_id"])} if row.get("project") and row.get("trace_id") else row
 
 
 def _report_rows(changes: Changes) -> list[Row]:

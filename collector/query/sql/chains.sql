@@ -7,5 +7,6 @@ from (
   select kept.*, newest_ns,
     coalesce(newest_ns - time_ns > {window}, false) or coalesce($clock_ns - heard_ns > {idle}, false) as closed,
     case when not {rated} then null when repaired then true when closed then false end as recovered
-  from ({kept}) as kept left join (select service as newest_service, time_ns as newest_ns from kept_newest) on service is not distinct from newest_service
+  from ({kept}) as kept left join (select project as newest_project, service as newest_service, time_ns as newest_ns from kept_newest)
+    on service is not distinct from newest_service and project is not distinct from newest_project
 )

@@ -2,7 +2,7 @@
 -- last mistake), the model requests outside of streaks that asked for failed calls, and retries of errors that no later attempt repaired.
 -- Streaks and chains are read from what the store keeps of them, requests from the events.
 with streaks as materialized (
-  select {firsts}coalesce(service, source) as sender, service as of_service, session as of_session, subagent as of_subagent, length, started, from_sequence, first_event_id, ended, to_sequence,
+  select {firsts}coalesce(service, source) as sender, project as of_project, service as of_service, session as of_session, subagent as of_subagent, length, started, from_sequence, first_event_id, ended, to_sequence,
     last_event_id, state = 'recovered' as succeeded, until_ns, calls, busy_ms, told, input_tokens, output_tokens, cost_usd
   from ({streaks})
 ),
@@ -20,7 +20,7 @@ again as materialized (   -- the same of retries in vain
   qualify row_number() over (partition by next_request order by time_ns, event_id) = 1
 ),
 requests as materialized (
-  select event_id as request, service as of_service, session as of_session, subagent as of_subagent, time_ns,
+  select event_id as request, project as of_project, service as of_service, session as of_session, subagent as of_subagent, time_ns,
     coalesce(sequence, {last}) as sequence, duration_ms, input_tokens, output_tokens, cost_usd
   from events
   where time_ns between $start_ns - {asked} and $until_ns + {asked}
@@ -29,6 +29,7 @@ requests as materialized (
 inside as (               -- those between the first mistake of a streak and its end
   select distinct request
   from requests r join streaks s on r.of_session = s.of_session and r.of_service is not distinct from s.of_service
+    and r.of_project is not distinct from s.of_project
     and r.of_subagent is not distinct from s.of_subagent and r.time_ns between s.started and s.until_ns
   where (r.time_ns, r.sequence, r.request) > (s.started, s.from_sequence, s.first_event_id)
     and (s.succeeded or (r.time_ns, r.sequence, r.request) < (s.ended, s.to_sequence, s.last_event_id))

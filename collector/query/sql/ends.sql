@@ -13,12 +13,13 @@ from (
   select whose, max(heard_ns) as heard_ns, max(last.place.time) as ended_ns,
     arg_max(last, {{'counts': last.operation = 'tool' or last.outcome not in ('ok', 'unknown'), 'place': last.place}}) as last
   from (
-    select hash(service, session) as whose, max(received_ns) as heard_ns,
-      arg_max({{'place': {place}, 'service': service, 'operation': operation, 'outcome': outcome, 'error_class': error_class, 'tool': tool,
+    select hash(project, service, session) as whose, max(received_ns) as heard_ns,
+      arg_max({{'place': {place}, 'project': project, 'service': service, 'operation': operation, 'outcome': outcome, 'error_class': error_class, 'tool': tool,
         'event_id': event_id, 'rated': {rated}}}, {place}) as last
     from events {among}
     where time_ns >= {start} and session is not null and {whose}
     group by whose, operation
   )
   group by whose
-) left join (select service as newest_service, time_ns as newest_ns from kept_newest) on last.service is not distinct from newest_service
+) left join (select project as newest_project, service as newest_service, time_ns as newest_ns from kept_newest) on last.service is not distinct from newest_service
+  and last.project is not distinct from newest_project

@@ -4,16 +4,16 @@ with wanted as (
   where {where} and operation = 'tool' and session is not null
     and outcome in ('error', 'denied') and ({wanted})
   order by time_ns desc, event_id desc limit {rows}
-), places as (select distinct service, session from wanted), calls as (
-  select e.service, e.session, e.subagent, e.time_ns, e.sequence, e.event_id, {{
+), places as (select distinct project, service, session from wanted), calls as (
+  select e.project, e.service, e.session, e.subagent, e.time_ns, e.sequence, e.event_id, {{
       'tool': e.tool, 'outcome': e.outcome, 'tool_kind': e.tool_kind, 'target': e.target,
       'names': case when json_type(e.params) = 'OBJECT' then json_keys(e.params) else [] end, 'time_ns': e.time_ns
     }} as call
-  from events as e semi join places as p on e.session = p.session and e.service is not distinct from p.service
+  from events as e semi join places as p on e.session = p.session and e.service is not distinct from p.service and e.project is not distinct from p.project
   where e.operation = 'tool' and e.time_ns >= {start} and e.time_ns < {until}
 ), followed as (
   select event_id, call, list(call) over (
-    partition by service, session, subagent order by time_ns, coalesce(sequence, {last}), event_id
+    partition by project, service, session, subagent order by time_ns, coalesce(sequence, {last}), event_id
     rows between 1 following and {most} following
   ) as following
   from calls

@@ -18,7 +18,7 @@ matching as (           -- texts and ids are read only from the newest event
 ),
 met as (                -- first distinct, then counted: the state of `count(distinct …)` must fit into memory
   select fingerprint as met_fingerprint, count(*) as sessions
-  from (select distinct fingerprint, hash(service, session) from {source} where {where} and session is not null)
+  from (select distinct fingerprint, hash(project, service, session) from {source} where {where} and session is not null)
   group by all
 ),
 trends as (

@@ -2,7 +2,7 @@
 -- before they are counted: inside aggregates, each would be evaluated once for every aggregate.
 select {keys}side, whose, {counts}
 from (
-  select {keys}{side} as side, case when session is null then event_id else hash(service, session) end as whose, {events}{marked}
+  select {keys}{side} as side, case when session is null then event_id else hash(project, service, session) end as whose, {events}{marked}
   from {source} where {where}
   {struck}
 )

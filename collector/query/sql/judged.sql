@@ -24,18 +24,18 @@ from (
     lead(event_id) over chain as next_id,
     lead(params_hash) over chain as next_hash,
     arg_min(struct_pack(time_ns := time_ns, hash := params_hash, step := step), step) filter (outcome = 'ok') over (
-      partition by service, session, subagent, operation, tool, {acted_on}
+      partition by project, service, session, subagent, operation, tool, {acted_on}
       order by step rows between 1 following and unbounded following) as ok,
     max(received_ns) over (
-      partition by service, session order by time_ns range between current row and {window} following) as heard_ns
+      partition by project, service, session order by time_ns range between current row and {window} following) as heard_ns
   from (
     select *, row_number() over chain as step
     from ({events})
     window chain as (
-      partition by service, session, subagent, operation, tool, {acted_on}
+      partition by project, service, session, subagent, operation, tool, {acted_on}
       order by time_ns, sequence nulls last, event_id)
   )
-  window chain as (partition by service, session, subagent, operation, tool, {acted_on} order by step)
+  window chain as (partition by project, service, session, subagent, operation, tool, {acted_on} order by step)
 )
-left join (select service as newest_service, max(time_ns) as newest_ns from events where {known_by} group by service)
-  on service is not distinct from newest_service
+left join (select project as newest_project, service as newest_service, max(time_ns) as newest_ns from events where {known_by} group by project, service)
+  on service is not distinct from newest_service and project is not distinct from newest_project

@@ -5,7 +5,7 @@
 -- others. The first event of a streak may lie before the range, and no event in it have its values: so `totals` counts its session too.
 -- The values to break down by are compared as a hash (`kind`), and streaks read more than once: rows of texts, or all streaks, would take more memory.
 with found as not materialized (
-  select {firsts}hash(service, session) as whose, started, length, state, can_recover from ({streaks})
+  select {firsts}hash(project, service, session) as whose, started, length, state, can_recover from ({streaks})
 ),
 affected as materialized (
   select {kind} as kind, whose, max(length) as longest, coalesce(max(length) filter (state = 'ended'), 0) as lost,
@@ -30,7 +30,7 @@ saved as (
 totals as (
   select kind, count(*) as sessions
   from (
-    select {kind} as kind, hash(service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
+    select {kind} as kind, hash(project, service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
     union
     select {kind} as kind, whose from found where started < {start}
   )

@@ -1,23 +1,23 @@
 -- What the model did after each error of a call of a tool, within half an hour, by group of errors: one of six, in this order. `asof` finds the next
 -- call of a tool, and what tokens the session had told of by a time.
 with errors as materialized (
-  select fingerprint, error_class, tool, {keys}event_id, time_ns, hash(service, session, subagent) as whose, retried, identical_retry, recovered,
+  select fingerprint, error_class, tool, {keys}event_id, time_ns, hash(project, service, session, subagent) as whose, retried, identical_retry, recovered,
     case when recovered then attempts end as attempts, case when recovered then time_ns + round(seconds * 1e9)::bigint end as repaired_ns
   from ({chains}) where {where} and operation = 'tool' and fingerprint is not null
 ),
 left_alone as materialized (select distinct whose from errors where recovered = false and not retried),
 calls as (
-  select distinct hash(service, session, subagent) as whose, time_ns from events
+  select distinct hash(project, service, session, subagent) as whose, time_ns from events
   where operation = 'tool' and session is not null and time_ns >= $start_ns and time_ns < $until_ns + {window}
-    and hash(service, session, subagent) in (select whose from left_alone)
+    and hash(project, service, session, subagent) in (select whose from left_alone)
 ),
 mended as materialized (select distinct whose from errors where repaired_ns is not null),
 told as materialized (
   select whose, time_ns, sum(tokens) over (partition by whose order by time_ns range unbounded preceding) as so_far
   from (
-    select hash(service, session, subagent) as whose, time_ns, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens from events
+    select hash(project, service, session, subagent) as whose, time_ns, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens from events
     where session is not null and coalesce(input_tokens, output_tokens) is not null and time_ns >= $start_ns and time_ns < $until_ns + {window}
-      and hash(service, session, subagent) in (select whose from mended)
+      and hash(project, service, session, subagent) in (select whose from mended)
     group by all
   )
 ),

@@ -4,7 +4,7 @@ select {keys}count(*) as sessions, sum(part)::double as part, sum(whole)::double
 from (
   select {keys}{mistakes} as part, {calls} as whole
   from (
-    select {keys}case when session is null then event_id else hash(service, session) end as whose, {events}outcome = 'error' and coalesce(mistake, false) as missed
+    select {keys}case when session is null then event_id else hash(project, service, session) end as whose, {events}outcome = 'error' and coalesce(mistake, false) as missed
     from {source} where {where} and outcome in ('ok', 'error') and {rated}
   )
   group by {keys}whose

@@ -6,7 +6,8 @@ with ranked as materialized (
 )
 select '{kind}' as kind, value, {text} as text, service, session, event_id, fingerprint, events, last_seen, found
 from ranked left join (
-  select rowid as row, service, session, event_id, fingerprint, tool, error_class, outcome, template, message
-  from events where rowid in (select row from ranked)
+  select event_id as row, service, session, event_id, fingerprint, tool, error_class, outcome, template, message
+  from {database}.main.events where rowid in (  -- a view of some events has no rowid; these were found in it
+    select rowid from {database}.main.events where event_id in (select row from ranked))
 ) using (row)
 order by value = $q desc, starts_with(lower(value), lower($q)) desc, last_seen desc, value

@@ -5,7 +5,7 @@ with numbers as materialized (
   from (select {keys}, row_number() over (order by {keys}) - 1 as number from (select distinct {named} from {seen} where {where}))
 ),
 met as not materialized (
-  select {named}, {earlier} as earlier, hash(service, session) as whose from {source} where {where} and session is not null
+  select {named}, {earlier} as earlier, hash(project, service, session) as whose from {source} where {where} and session is not null
 ),
 masks as (
   select page, earlier, mask, count(*) as sessions

@@ -4,7 +4,7 @@
 -- with short pauses between them a storm. What else is told of storms is read for those of `page` alone, and again from the errors: to hold
 -- them would take more than to read them.
 with errors as not materialized (
-  select {keys}error_class, time_ns, honoured, hash({keys}error_class) as kind, case when session is not null then hash(service, session) end as whose
+  select {keys}error_class, time_ns, honoured, hash({keys}error_class) as kind, case when session is not null then hash(project, service, session) end as whose
   from {source} where {where} and error_class is not null
 ),
 kinds as materialized (

@@ -1,24 +1,24 @@
 -- Parts of a WITH clause: the events of streaks in order, each numbered within its streak.
 touched as (            -- sessions that may have a streak in the range; all of their events are read, so that no streak is cut
-  select distinct service, session from events where {touched}
+  select distinct project, service, session from events where {touched}
 ),
 timeline as (           -- their events in order; `idle`: more than an hour has passed since the previous event
   select *,
     coalesce({chosen}, false) as chosen,
     row_number() over session_order as place,
     coalesce(time_ns - lag(time_ns) over session_order > {idle}, false) as idle,
-    max(time_ns) over (partition by service, session) as last_ns
+    max(time_ns) over (partition by project, service, session) as last_ns
   from {events}
-  window session_order as (partition by service, session order by time_ns, sequence nulls last, event_id)
+  window session_order as (partition by project, service, session order by time_ns, sequence nulls last, event_id)
 ),
 parts as (              -- numbered stretches without such a pause, and how often the agent had asked its user
   select *,
     count(case when idle then 1 end) over so_far as part,
-    count(case when idle then 1 end) over (partition by service, session) as last_part,
+    count(case when idle then 1 end) over (partition by project, service, session) as last_part,
     count(case when error_class = 'ConsecutiveMistakeError' then 1 end) over (
-      partition by service, session, subagent order by place) as times_asked
+      partition by project, service, session, subagent order by place) as times_asked
   from timeline
-  window so_far as (partition by service, session order by place)
+  window so_far as (partition by project, service, session order by place)
 ),
 calls as (              -- calls that extend or end a streak, with the number of successes so far
   select *, {counts} as counts,
@@ -27,9 +27,9 @@ calls as (              -- calls that extend or end a streak, with the number of
     min(time_ns) filter (outcome = 'ok') over (
       partition by {key}, part order by place rows between current row and unbounded following) as ok_ns
   from (
-    select *, max(time_ns) over (partition by service, session, part) as rest_ns,
+    select *, max(time_ns) over (partition by project, service, session, part) as rest_ns,
       max(received_ns) over (
-        partition by service, session, part order by place rows between current row and unbounded following) as heard_ns
+        partition by project, service, session, part order by place rows between current row and unbounded following) as heard_ns
     from parts
   )
   where operation = 'tool' and session is not null and {known} and (outcome = 'ok' or {counts})

@@ -1,7 +1,7 @@
 -- Complete streaks whose last event lies in the range, also if they began before it. Their state depends on later events too.
 with {steps},
 runs as (
-  select service, session, subagent,
+  select project, service, session, subagent,
     case when count(tool) = count(*) and min(tool) = max(tool) then min(tool) end as only_tool,
     case when count(target) = count(*) and min(target) = max(target) then min(target) end as only_target,
     count(*) as length, min(time_ns) as started, max(time_ns) as ended,
@@ -17,7 +17,7 @@ runs as (
   group by {key}, part, successes
 ),
 newest as (             -- the streaks of the range ended in it, so older events end none of them
-  select service as newest_service, max(time_ns) as newest_ns from events where time_ns >= $start_ns and time_ns < $until_ns group by service
+  select project as newest_project, service as newest_service, max(time_ns) as newest_ns from events where time_ns >= $start_ns and time_ns < $until_ns group by project, service
 )
 select runs.*,
   only_tool as tool, only_target as target, '{scope}' as scope, '{kind}' as kind, limit_times > 0 as limit_reached,
@@ -26,5 +26,5 @@ select runs.*,
     when paused or newest_ns - last_ns > {idle} or $clock_ns - heard_ns > {idle} then 'ended'
     else 'open'
   end as state
-from runs left join newest on service is not distinct from newest_service
+from runs left join newest on service is not distinct from newest_service and project is not distinct from newest_project
 where chosen and ended >= $start_ns and ended < $until_ns

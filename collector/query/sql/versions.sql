@@ -10,8 +10,8 @@ select * from (
     select event.*, event.time_ns + {kept} as gone_ns,
       case when event.retried then event.next_ns end as retried_ns,
       case when event.recovered then event.ok_ns when not event.recovered then least(later.time_ns, event.heard_ns + {idle} + 1) end as settled_ns
-    from (select *, coalesce(service, '') as whose from ({judged})) as event
-      asof left join (select coalesce(service, '') as whose, time_ns from events where time_ns >= {since} and time_ns < $until_ns) as later
+    from (select *, hash(project, service) as whose from ({judged})) as event
+      asof left join (select hash(project, service) as whose, time_ns from events where time_ns >= {since} and time_ns < $until_ns) as later
         on event.whose = later.whose and event.time_ns + {chain} < later.time_ns
   ) cross join (select unnest([0, 1, 2]) as state)
 )

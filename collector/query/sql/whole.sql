@@ -5,9 +5,9 @@ with page as ({page}),
 known as (
   select case
     when exists (
-      select service from page where outcome = 'error'
+      select project, service from page where outcome = 'error'
       except
-      select service from events
+      select project, service from events
       where time_ns > (select max(time_ns) from page) + {window} and time_ns <= (select max(time_ns) from page) + {day})
     then 9223372036854775807 else (select max(time_ns) from page) + {day} end as until_ns
 ),

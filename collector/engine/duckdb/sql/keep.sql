@@ -5,17 +5,19 @@
 -- Sums of fractions are rounded to a nanosecond and a billionth of a dollar, because their last bits depend on the order of addition.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
+  and kept_streaks.project is not distinct from b.project
   and kept_streaks.until_ns >= b.from_ns and kept_streaks.until_ns >= $changed_ns and not $nothing_kept;
 
 delete from kept_chains using bounds b
 where kept_chains.session = b.session and kept_chains.service is not distinct from b.service
+  and kept_chains.project is not distinct from b.project
   and kept_chains.time_ns >= b.from_ns - $window and kept_chains.time_ns >= b.begin_ns and kept_chains.time_ns >= $low_ns
   and not $nothing_kept;
 
 create or replace temporary table told as
 select e.event_id, e.time_ns, e.received_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
   e.input_tokens, e.output_tokens, e.cost_usd, {acted_on} as acted_on, {dimensions}, b.from_ns, b.number
-from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
+from events e join bounds b on e.session = b.session and e.service is not distinct from b.service and e.project is not distinct from b.project
 where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 
 -- The events of each session in order, as narrow rows of numbers, because they are sorted several times below. Sub-agent, tool and target are
@@ -104,7 +106,7 @@ runs as (
   from pieces
   group by number, part, scope, kind, key, successes, from_ns, paused_ns, ok_ns
 )
-select runs.* exclude (from_ns, number, part, key, place, last_place, earlier_successes), told.service, told.session, told.subagent, {firsts},
+select runs.* exclude (from_ns, number, part, key, place, last_place, earlier_successes), told.project, told.service, told.session, told.subagent, {firsts},
   calls, busy_ms, spent.told, spent.input_tokens, spent.output_tokens, spent.cost_usd
 from runs join (from told where outcome in ('error', 'denied')) as told on told.event_id = runs.first_event_id
   left join (           -- of each streak what its sub-agent did from its first call to the success that ended it, or else to its last call
@@ -156,11 +158,12 @@ select distinct time_ns - time_ns % $hour from told
 where outcome = 'error' and time_ns >= from_ns - $window and time_ns - time_ns % $hour not in (select time_ns from stale_chains);
 
 create or replace temporary table found as
-select e.service, max(e.time_ns) as time_ns
-from events e join services s on e.service is not distinct from s.service
+select e.project, e.service, max(e.time_ns) as time_ns
+from events e join services s on e.service is not distinct from s.service and e.project is not distinct from s.project
 where e.time_ns >= $newest_ns
-group by e.service;
+group by e.project, e.service;
 
-delete from kept_newest using services s where kept_newest.service is not distinct from s.service;
+delete from kept_newest using services s where kept_newest.service is not distinct from s.service
+  and kept_newest.project is not distinct from s.project;
 
 insert into kept_newest from found

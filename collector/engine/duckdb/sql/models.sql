@@ -4,7 +4,7 @@
 -- that it had ended when the call did. Requests with a purpose beside the conversation ask for nothing. Only the events of a day are looked at, so
 -- that sessions of weeks are not read whole.
 create or replace temporary table unmodelled as
-select service, session, min(time_ns) as from_ns from changed
+select project, service, session, min(time_ns) as from_ns from changed
 where modelled is null and time_ns between $first_ns and $last_ns
 group by all order by from_ns limit $most;
 
@@ -15,13 +15,15 @@ select event_id, time_ns, model, asked, purpose, u.rowid as part, subagent, leas
 from (
   select *, time_ns - (coalesce(duration_ms, 0) * 1e6)::bigint as began_ns from events
   where time_ns between $since_ns - $window and $until_ns and operation = 'model' and model is not null
-) as e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.time_ns >= u.from_ns - $window;
+) as e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.project is not distinct from u.project
+  and e.time_ns >= u.from_ns - $window;
 
 create or replace temporary table calls as
 select e.rowid as row, e.time_ns, e.call_id, e.model, e.model_from, e.asked_by, u.rowid as part,
   e.model is not null and coalesce(e.model_from not in ('request', 'session'), true) as own,
   hash(u.rowid, e.subagent, coalesce(e.duration_ms > 0, false)) as helper, e.time_ns - (coalesce(e.duration_ms, 0) * 1e6)::bigint as place
-from {database}.main.events e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.time_ns >= u.from_ns
+from {database}.main.events e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.project is not distinct from u.project
+  and e.time_ns >= u.from_ns
 where e.time_ns between $since_ns and $until_ns and e.operation = 'tool';
 
 create or replace temporary table modelled as
@@ -59,9 +61,10 @@ from modelled m where events.rowid = m.row;
 
 update changed set modelled = true from unmodelled u
 where changed.session is not distinct from u.session and changed.service is not distinct from u.service
+  and changed.project is not distinct from u.project
   and changed.modelled is null and changed.time_ns between $first_ns and $last_ns;
 
 -- Their hours are counted anew; all are, if nothing is kept.
 insert into changed
-select any_value(service), any_value(session), min(time_ns), true from modelled join unmodelled u on u.rowid = modelled.part
+select any_value(project), any_value(service), any_value(session), min(time_ns), true from modelled join unmodelled u on u.rowid = modelled.part
 where not $nothing_kept group by u.rowid, time_ns // $hour

@@ -3,8 +3,7 @@ with taken as (
   select distinct project, service, session, time_ns, event_id from unpublished where turn = $turn and about = 'kept_chains'
 ),
 there as (
-  select k.* exclude (project), t.project
-  from (select *, {project} as project from kept_chains where time_ns between $low and $high) as k join taken t
+  select k.* from (from kept_chains where time_ns between $low and $high) as k join taken t
     on k.event_id = t.event_id and k.time_ns = t.time_ns and k.session is not distinct from t.session
       and k.service is not distinct from t.service and k.project is not distinct from t.project
 )

@@ -4,8 +4,7 @@ with taken as (
   from unpublished where turn = $turn and about = 'kept_streaks'
 ),
 there as (
-  select k.* exclude (project), t.project
-  from (select *, {project} as project from kept_streaks) as k join taken t
+  select k.* from kept_streaks as k join taken t
     on k.first_event_id = t.first_event_id and k.started = t.started and k.scope = t.scope and k.kind = t.kind
       and k.session = t.session and k.service is not distinct from t.service and k.project is not distinct from t.project
 ),

@@ -1,0 +1,317 @@
+"""Two projects with equal services, traces, calls and request bytes: neither sees or changes anything of the other."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from collector.access import RIGHTS
+from collector.query.filters import DIMENSIONS
+from collector.tokens.file import TokenFile
+from tests.conftest import HTTP, RunningCollector, wait_until
+from tests.doors import logs, spans
+
+PROJECTS = ("alpha", "beta")
+NOW = time.time_ns() - 60 * 10**9
+ARROW = "application/vnd.apache.arrow.stream"
+RULES = """rules:
+  - {name: failing, measure: errors, by: [project, service], window: 1h, condition: "> 0"}
+  - {name: of-beta, measure: errors, where: {project: beta}, window: 1h, condition: "> 0", notify: []}
+  - {name: of-all, measure: errors, window: 1h, condition: "> 0"}
+"""
+
+
+def call(number: int, *, failed: bool, said: str = "no such file", tool: str = "read", **more: Any) -> dict[str, Any]:
+    """The span of a tool call; `more` are attributes."""
+    ended = {"startTimeUnixNano": str(NOW + number * 10**9), "endTimeUnixNano": str(NOW + number * 10**9 + 10**8)}
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.call.id": f"call-{number}",
+        "gen_ai.conversation.id": "session-1",
+        "gen_ai.tool.call.arguments": json.dumps({"path": f"src/{number}.py"}),
+        **({"error.type": "FileNotFoundError"} if failed else {}),
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+    status = {"status": 2, "status_message": said} if failed else {}
+    return {"name": f"execute_tool {tool}", "spanId": f"{number + 16:x}", "attributes": attributes, **ended, **status}
+
+
+EQUAL = spans(*(call(number, failed=number % 3 != 2) for number in range(9)), service="coder")
+
+
+def own(project: str) -> bytes:
+    """Calls of the same session, with texts in every place that only this project has."""
+    canary = f"only-{project}"
+    return spans(
+        *(
+            call(20 + number, failed=True, said=f"{canary} cannot be read", tool=f"{canary}-tool",
+                 gen_ai__request__model=f"{canary}-model", gen_ai__agent__name=f"{canary}-agent", project=canary,
+                 misstep__project="beta")
+            for number in range(3 if project == "alpha" else 4)
+        ),
+        service="coder",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokens() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory, tokens: dict[str, str]) -> Iterator[RunningCollector]:
+    """A collector that both have sent to, and somebody without a project too."""
+    folder: Path = tmp_path_factory.mktemp("projects")
+    (folder / "alerts.yaml").write_text(RULES)
+    running = RunningCollector(folder, {"ADMIN_TOKENS": "root", "RULES": str(folder / "alerts.yaml")})
+    file = TokenFile(Path(f"{running.store}.tokens"))
+    for project in PROJECTS:
+        tokens[project] = file.create(project, RIGHTS, project)[1]
+    tokens["whole"] = file.create("whole", RIGHTS)[1]
+    running.start()
+    for project in (*PROJECTS, "whole"):
+        for _ in range(2):  # the second adds nothing
+            sent(running, tokens[project], "/v1/traces", EQUAL)
+        sent(running, tokens[project], "/v1/traces", own(project))
+        strange = {"attributes": {"gen_ai.strange": f"only-{project}"}, "body": "x"}
+        sent(running, tokens[project], "/v1/logs", logs(strange, service=f"only-{project}-unread", scope="s"))
+    asked(running, tokens["whole"], "/api/v1/streaks")
+    yield running
+    running.stop()
+
+
+def sent(running: RunningCollector, token: str, path: str, body: bytes) -> None:
+    assert running.post(path, body, {"authorization": f"Bearer {token}"}).status_code == 200
+
+
+def answer(
+    running: RunningCollector, token: str, path: str, method: str = "GET", accept: str = "", **more: Any
+) -> httpx.Response:
+    headers = {"authorization": f"Bearer {token}"} | ({"accept": accept} if accept else {}) | more.pop("headers", {})
+    return HTTP.request(method, running.url + path, headers=headers, **more)
+
+
+def asked(running: RunningCollector, token: str, path: str, **params: str) -> Any:
+    found = answer(running, token, path, params=params)
+    assert found.status_code == 200, f"{path} {params}: {found.text}"
+    return found.json()
+
+
+def test_counts_of_equal_bytes_are_exact_in_both_and_in_all(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+    own_events = {"alpha": 9 + 3, "beta": 9 + 4, "whole": 3 * 9 + 3 + 4 + 4}
+    ids: dict[str, set[str]] = {}
+    for name, count in own_events.items():
+        [row] = asked(two, tokens[name], "/api/v1/breakdown")["rows"]
+        assert row["calls"] == count
+        rows = asked(two, tokens[name], "/api/v1/events")["rows"]
+        ids[name] = {each["event_id"] for each in rows}
+        assert len(ids[name]) == count
+        assert {each["project"] for each in rows} == ({name} if name in PROJECTS else {None, *PROJECTS})
+        assert {each["trace_id"] for each in rows} == {"a".rjust(32, "0")}
+        [session] = asked(two, tokens[name], "/api/v1/sessions")["rows"][:1]
+        assert session["session"] == "session-1"
+        runs = {"alpha": [3, 2, 2, 2], "beta": [4, 2, 2, 2], "whole": [4, 4, 3, *[2] * 9]}
+
+        def lengths(token: str = tokens[name]) -> list[int]:
+            streaks = asked(two, token, "/api/v1/streaks", kind="error")["rows"]
+            return sorted((each["length"] for each in streaks), reverse=True)
+
+        wait_until(lambda: lengths() == runs[name], 30, lambda: f"no streak goes on in another project's: {lengths()}")  # noqa: B023
+    assert ids["alpha"].isdisjoint(ids["beta"])
+    assert ids["alpha"] | ids["beta"] < ids["whole"]
+    by_project = asked(two, tokens["whole"], "/api/v1/breakdown", by="project")["rows"]
+    assert {row["project"]: row["calls"] for row in by_project} == {"alpha": 12, "beta": 13, None: 13}
+    of_beta = asked(two, tokens["whole"], "/api/v1/breakdown", project="beta", by="tool")["rows"]
+    assert {row["tool"]: row["calls"] for row in of_beta} == {"read": 9, "only-beta-tool": 4}
+    assert not asked(two, tokens["alpha"], "/api/v1/breakdown", project="beta", by="tool")["rows"]
+
+
+FILTERS = {each.name for each in DIMENSIONS}
+
+# How each address is asked that takes a body; `{project}` is who asks.
+YAML = {"content-type": "application/yaml"}
+BODIES: Mapping[str, tuple[Any, Mapping[str, str]]] = {
+    "POST /api/v1/sql": ({"sql": "select * from events"}, {}),
+    "POST /api/v1/rules/check": (RULES, YAML),
+    "POST /api/v1/rules/backtest": (RULES.replace("beta", "{project}"), YAML),
+    "POST /api/v1/rules/suggest": (RULES.replace("beta", "{project}"), YAML),
+    "POST /api/v1/marks": ({"text": "only-{project} deploy"}, {}),
+    "POST /api/v1/views": ({"name": "only-{project} view", "page": "errors", "query": "tool=only-{project}"}, {}),
+    "POST /api/v1/silences": ({"rule": "failing", "duration": "1h", "author": "only-{project}", "reason": "r"}, {}),
+    "POST /api/v1/tokens": ({"name": "only-{project}-token", "rights": ["read"]}, {}),
+    "PATCH /api/v1/lessons/{id}": ({"state": "dismissed"}, {}),
+    "PATCH /api/v1/groups/{fingerprint}": ({"note": "only-{project} note"}, {}),
+}
+# Of all projects: a token of one is refused, whatever its rights.
+WHOLE = {
+    *(f"{verb} /api/v1/{path}" for verb in ("GET", "POST") for path in ("backup", "forget", "sanitise")),
+    "GET /api/v1/backup/file", "GET /api/v1/receivers", "POST /api/v1/receivers", "DELETE /api/v1/receivers/{name}",
+    "POST /api/v1/receivers/{name}/test", "POST /api/v1/rules", "GET /api/v1/rules/{name}", "PUT /api/v1/rules/{name}",
+    "DELETE /api/v1/rules/{name}",
+}  # fmt: skip
+# Removing needs the id of something that is one's own: tested below.
+REMOVING = {
+    "DELETE /api/v1/marks/{mark_id}",
+    "DELETE /api/v1/silences/{id}",
+    "DELETE /api/v1/views/{view_id}",
+    "DELETE /api/v1/tokens/{name}",
+}
+# Without words of any store, or not of reading.
+OTHERS = {"GET /healthz", "GET /readyz", "GET /metrics", "POST /v1/events", "GET /api/v1/classes"}
+
+
+def operations(running: RunningCollector) -> dict[str, Mapping[str, Any]]:
+    paths = HTTP.get(running.url + "/openapi.json").json()["paths"]
+    return {f"{verb.upper()} {path}": described for path, verbs in paths.items() for verb, described in verbs.items()}
+
+
+def test_nothing_of_another_project_is_in_any_answer(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+    """Every address that is described, in both forms, with each parameter of its own and some that all take; a new one
+    that takes a body, or is of all projects, is to be listed above.
+    """
+    described = operations(two)
+    for operation in ("POST /api/v1/marks", "POST /api/v1/views"):  # so that there is something to find
+        for project in (*PROJECTS, "whole"):
+            assert changed(two, tokens[project], operation, project).status_code == 201
+    ids = {name: asked(two, tokens[name], "/api/v1/events")["rows"] for name in PROJECTS}
+    others: dict[str, list[str]] = {
+        name: [each["event_id"] for each in ids[other]] + [f"only-{other}", "only-whole"]
+        for name, other in zip(PROJECTS, reversed(PROJECTS), strict=True)
+    }
+    asks = 0
+    for operation, about in described.items():
+        verb, path = operation.split()
+        if operation in {*WHOLE, *REMOVING, *OTHERS}:
+            continue
+        for project in PROJECTS:
+            newest = next(each for each in ids[project] if each["fingerprint"])
+            place = path.format(
+                dimension="tool", event_id=newest["event_id"], fingerprint=newest["fingerprint"], session="session-1",
+                name="failing", id="none",
+            )  # fmt: skip
+            told = answers(two, tokens[project], operation, verb, place, about, project)
+            found = [each.content for each in told if each.status_code != 400]  # which repeats what was asked
+            for content in found:
+                for word in others[project]:
+                    assert word.encode() not in content, f"{operation} tells {project}: {content[:2000]!r}"
+            asks += len(found)
+    assert asks > 200
+
+
+def answers(
+    two: RunningCollector, token: str, operation: str, verb: str, place: str, about: Mapping[str, Any], project: str
+) -> Iterator[httpx.Response]:
+    """The answers to an address: plain, as Arrow, and with each of its parameters."""
+    if verb != "GET":
+        found = changed(two, token, operation, project, place)
+        assert found.status_code < 300 or found.status_code == 404, f"{operation}: {found.text}"
+        yield found
+        return
+    needed = {each["name"]: each.get("example", "x") for each in about.get("parameters", ()) if each.get("required")}
+    plain = {name: str(word) for name, word in needed.items() if f"{{{name}}}" not in operation}
+    for accept in ("", ARROW):
+        yield answer(two, token, place, accept=accept, params=plain)
+    if project != "alpha":  # once is enough
+        return
+    taken = {each["name"]: each for each in about.get("parameters", ()) if each["in"] == "query"}
+    shared = [name for name in taken if name in FILTERS]
+    params = {name: str(each.get("example", "")) for name, each in taken.items() if name not in FILTERS}
+    if shared:  # of the filters that all take, another one each
+        params |= {"project": "beta,", shared[zlib.crc32(operation.encode()) % len(shared)]: "!nothing"}
+    for name, word in params.items():
+        if word:
+            yield answer(two, token, place, params=plain | {name: word})
+
+
+def changed(two: RunningCollector, token: str, operation: str, project: str, place: str = "") -> httpx.Response:
+    verb, path = operation.split()
+    body, headers = BODIES[operation]
+    text = (body if isinstance(body, str) else json.dumps(body)).replace("{project}", project)
+    kind = {"content-type": "application/json"} | dict(headers)
+    return answer(two, token, place or path, verb, content=text, headers=kind)
+
+
+def test_what_is_of_all_projects_is_refused(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+    described = operations(two)
+    for operation in WHOLE:
+        assert operation in described
+        verb, path = operation.split()
+        kind = {"content-type": "application/json", "if-match": "x"}
+        found = answer(two, tokens["alpha"], path.format(name="failing"), verb, headers=kind, content="{}")
+        assert found.status_code == 403, f"{operation}: {found.text}"
+
+
+def test_what_people_add_is_of_their_project(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+    """Equal marks, views and silences are one each; another's can be neither seen nor removed, nor can its groups be
+    marked.
+    """
+    wait_until(lambda: asked(two, tokens["alpha"], "/api/v1/rules")["rows"][0]["calls"], 30)
+    ids: dict[str, list[str]] = {}
+    for project in PROJECTS:
+        said = {"duration": "1h", "author": "ann", "reason": "known", "rule": "failing"}
+        made = [("marks", "mark_id", {"text": "deploy", "time": "2026-11-01T00:00:00Z"}),
+                ("views", "view_id", {"name": "v", "page": "errors"}), ("silences", "id", said)]  # fmt: skip
+        ids[project] = []
+        for path, key, body in made:
+            found = answer(two, tokens[project], f"/api/v1/{path}", "POST", json=body)
+            assert found.status_code == 201, found.text
+            ids[project].append(f"/api/v1/{path}/{found.json()[key]}")
+        newest = next(each for each in asked(two, tokens[project], "/api/v1/events")["rows"] if each["fingerprint"])
+        ids[project].append(f"/api/v1/groups/{newest['fingerprint']}")
+    assert set(ids["alpha"]).isdisjoint(ids["beta"])
+    for place in ids["alpha"][:3]:
+        assert answer(two, tokens["beta"], place, "DELETE").status_code == 404
+        assert answer(two, tokens["alpha"], place, "DELETE").status_code == 204
+    for place in ids["beta"][:3]:
+        assert answer(two, tokens["beta"], place, "DELETE").status_code == 204
+    group = ids["alpha"][3]
+    assert answer(two, tokens["beta"], group, "PATCH", json={"state": "resolved"}).status_code == 404
+    assert answer(two, tokens["beta"], group).status_code == 404
+    assert answer(two, tokens["alpha"], group, "PATCH", json={"state": "resolved"}).json()["state"] == "resolved"
+
+
+def test_alerts_are_of_the_project_that_their_rule_names(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+    wait_until(lambda: asked(two, tokens["beta"], "/api/v1/rules")["rows"][0]["calls"], 30)
+    rules = {"alpha": ["failing"], "beta": ["failing", "of-beta"], "whole": ["failing", "of-beta", "of-all"]}
+    values = {"alpha": 6 + 3, "beta": 6 + 4}
+    for name, seen in rules.items():
+        assert [each["name"] for each in asked(two, tokens[name], "/api/v1/rules")["rows"]] == seen
+        alerts = asked(two, tokens[name], "/api/v1/alerts", history="true")
+        if name in values:
+            assert {each["value"] for each in alerts["rows"]} == {values[name]}
+            assert {each["labels"]["project"] for each in (*alerts["rows"], *alerts["history"])} == {name}
+            points = asked(two, tokens[name], "/api/v1/rules/failing/samples")["rows"]
+            assert {each["labels"]["project"] for each in points} == {name}
+
+
+def test_an_answer_that_one_project_has_is_not_taken_for_anothers(
+    two: RunningCollector, tokens: Mapping[str, str]
+) -> None:
+    params = {"from": "2026-01-01", "to": "2026-01-02"}
+    tags = {
+        name: answer(two, token, "/api/v1/breakdown", params=params).headers["etag"] for name, token in tokens.items()
+    }
+    assert len(set(tags.values())) == len(tokens)
+
+    def repeated() -> bool:  # unless something was written meanwhile
+        tag = answer(two, tokens["beta"], "/api/v1/breakdown", params=params).headers["etag"]
+        again = {"if-none-match": tag}
+        assert answer(two, tokens["alpha"], "/api/v1/breakdown", params=params, headers=again).status_code == 200
+        return answer(two, tokens["beta"], "/api/v1/breakdown", params=params, headers=again).status_code == 304
+
+    wait_until(repeated, 10)
+
+
+def test_a_token_without_a_name_cannot_choose_a_project(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+    """Neither an attribute nor a filter leads out of one's own, nor a header of another's."""
+    for dimension in DIMENSIONS:
+        rows = asked(two, tokens["alpha"], "/api/v1/breakdown", by=dimension.name, limit="1000")["rows"]
+        assert sum(row["calls"] for row in rows) == 12, dimension.name
