@@ -117,7 +117,7 @@ def trend(values: Sequence[float], palette: Palette) -> Picture:
     )
     picture: Picture = (
         alt.Chart(frame, height=TREND_HEIGHT)
-        .mark_bar(color=palette.quiet, cornerRadius=1)
+        .mark_bar(color=palette.quiet, cornerRadius=1, aria=False)
         .encode(
             x=alt.X("at:O", axis=None, scale=alt.Scale(paddingInner=0.4)),
             y=alt.Y("value:Q", axis=None, scale=alt.Scale(domainMin=0)),

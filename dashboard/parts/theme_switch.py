@@ -7,13 +7,14 @@ from typing import Any
 import streamlit as st
 
 _HERE = Path(__file__).parent
+REMEMBERED = "misstep-theme"  # where the browser keeps the choice, which app.py reads
 HTML = """<div class="theme-switch" role="group" aria-label="Theme"><span aria-hidden="true">Theme</span>
 <button value="System">auto</button><button value="Light">light</button><button value="Dark">dark</button></div>"""
 
 
 def show() -> None:
     """Puts the switch where Streamlit is."""
-    _component()(key="theme-switch")
+    _component()(key="theme-switch", data={"remembered": REMEMBERED})
 
 
 @cache

@@ -31,7 +31,7 @@ def body(page: Page) -> None:
             components.nothing(page, "sessions")
             return
         worst = rows.sort("worst_streak", descending=True).row(0, named=True)
-        rows = fresh_rows.marked(page, rows.with_columns(named="session"), "named", "started", "session")
+        rows = fresh_rows.marked(page, rows.with_columns(id="session"), "session", "started", "session")
         link_table.table(
             page,
             rows.with_columns(
@@ -40,7 +40,7 @@ def body(page: Page) -> None:
             ),
             columns,
             caption=f"Sessions. Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}.",
-            to=lambda row: components.address(page, "session", session=row["session"], service=row["service"]),
+            to=lambda row: components.address(page, "session", session=row["id"], service=row["service"]),
             usual=WORST,
             wide=("service", "model", "started"),
             cut=answer.cut,
@@ -49,7 +49,7 @@ def body(page: Page) -> None:
 
 def _columns(page: Page) -> dict[str, Any]:
     return {
-        "named": link_table.name("session", 26, by="session"),
+        "session": link_table.name("session", 26),
         "state": link_table.text("ended", 24, endings.HELP),
         "errors": link_table.number("errors"),
         "lasting": link_table.number("lasting", words.HELP["lasting errors"]),
