@@ -57,9 +57,10 @@ def _seal(name: bytes, content: bytes) -> bytes:
 def _read(path: Path, name: bytes) -> hyperscan.Database | None:
     """The database in a file, if it is intact and only this user can have written it; otherwise None."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # must not wait for a pipe
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        with open(os.open(path, flags), "rb") as file:  # must not wait for a pipe
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+            if not stat.S_ISREG(about.st_mode) or not _is_ours(about):
                 return None
             seal, content = file.read(_DIGEST), file.read()
             if seal != _seal(name, content):
@@ -71,6 +72,12 @@ def _read(path: Path, name: bytes) -> hyperscan.Database | None:
             return found
     except (OSError, hyperscan.error):
         return None
+
+
+def _is_ours(about: os.stat_result) -> bool:
+    if not hasattr(os, "geteuid"):  # Windows, where the folder of a user is closed to others
+        return True
+    return about.st_uid == os.geteuid() and not about.st_mode & 0o077
 
 
 def _write(path: Path, name: bytes, content: bytes) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from collector.recognise.examples import wrong_examples
 from collector.report import Report
@@ -292,3 +296,46 @@ def test_codex_tells_its_instructions_in_two_places(tmp_path: Path, record: dict
         "payload": {"type": "message", "role": "user", "content": [{"text": f"see {MARKED}"}]},
     }
     assert loaded("codex", said, call, done, folder=tmp_path) == [None]
+
+
+def archived(path: Path, compression: int, members: dict[str, bytes]) -> Path:
+    """A zip archive; with compression 93, one whose members are compressed with zstd, as Python 3.14 writes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if compression != 93:
+        with zipfile.ZipFile(path, "w", compression) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return path
+    heads, body = b"", b""
+    for name, content in members.items():
+        packed = zstandard.ZstdCompressor().compress(content)
+        sizes = struct.pack("<HHHHIII", 0, 93, 0, 0, zlib.crc32(content), len(packed), len(content))
+        heads += (
+            b"PK\x01\x02"
+            + struct.pack("<HH", 63, 63)
+            + sizes
+            + struct.pack("<HHHHHII", len(name), 0, 0, 0, 0, 0, len(body))
+        )
+        heads += name.encode()
+        body += (
+            b"PK\x03\x04" + struct.pack("<H", 63) + sizes + struct.pack("<HH", len(name), 0) + name.encode() + packed
+        )
+    end = struct.pack("<HHHHIIH", 0, 0, len(members), len(members), len(heads), len(body), 0)
+    path.write_bytes(body + heads + b"PK\x05\x06" + end)
+    return path
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93])
+def test_an_archive_of_an_evaluation_is_read_as_its_document(tmp_path: Path, compression: int) -> None:
+    [document] = [json.loads(path.read_text()) for path in (SAMPLES / "inspect").glob("2026*.json")]
+    samples = {f"samples/{one['id']}_epoch_1.json": json.dumps(one).encode() for one in document["samples"]}
+    path = archived(
+        tmp_path / "x.eval", compression, {"header.json": b"{}", **samples, "samples/2_epoch_1.json": b"{broken"}
+    )
+    sent, count = read(path, "inspect")
+    whole, _ = read(SAMPLES / "inspect", "inspect")
+    told = ("operation", "session", "call_id", "outcome")
+    assert [[one.get(name) for name in told] for one in sent] == [[one.get(name) for name in told] for one in whole]
+    assert (len(sent), count.told.unreadable) == (3, 1)
+    path.write_bytes(path.read_bytes().replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\x00"))
+    assert len(read(path, "inspect")[0]) == (0 if compression == 93 else 3)

@@ -11,8 +11,10 @@ import io
 import json
 import shutil
 import sqlite3
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -27,6 +29,8 @@ Records = Iterator[tuple[int, int, Any]]  # place, size in bytes, record
 CHUNK = 1 << 20
 LONGEST_LINE = 256 << 20  # of a line that is decoded; no agent writes such
 WHOLE_DOCUMENT = 512 << 20
+ZSTANDARD_MEMBER = 93  # how a member of a zip archive is compressed (APPNOTE.TXT 6.3.8, 4.4.5)
+LOCAL_HEAD = struct.Struct("<26xHH")  # of a member, with the lengths of its name and of what follows that
 ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 EMPTY = object()
@@ -44,7 +48,7 @@ def records(found: Found, start: int, unreadable: Callable[[], None]) -> Records
     if found.store.form == "folder":
         return _files(sorted((found.path.parent / "/".join(found.store.records)).glob("*.json")), unreadable)
     if found.store.form == "zip":
-        return _members(found.path, "/".join(found.store.records), unreadable)
+        return _members(found.path, found.store.members, found.store.records, unreadable)
     return _lines(found.path, start, unreadable)
 
 
@@ -186,20 +190,47 @@ def _files(paths: list[Path], unreadable: Callable[[], None]) -> Records:
             yield place, path.stat().st_size, record
 
 
-def _members(path: Path, pattern: str, unreadable: Callable[[], None]) -> Records:
-    """One record for each member of a zip archive whose name fits."""
+def _members(path: Path, pattern: str, within: tuple[str, ...], unreadable: Callable[[], None]) -> Records:
+    """The records of each member of a zip archive whose name fits, which is a document; numbered through."""
+    place = 0
     with zipfile.ZipFile(path) as archive:
-        for place, member in enumerate(archive.infolist()):
+        for member in archive.infolist():
             if not fnmatch.fnmatchcase(member.filename, pattern):
                 continue
             try:
-                record = parsed(archive.read(member)) if member.file_size <= WHOLE_DOCUMENT else None
-            except (NotImplementedError, zipfile.BadZipFile):  # such as zstd, before Python 3.14
-                record = None
-            if isinstance(record, dict):
-                yield place, member.file_size, record
-            else:
+                document = parsed(_member(path, archive, member)) if member.file_size <= WHOLE_DOCUMENT else None
+            except (NotImplementedError, zipfile.BadZipFile):
+                document = None
+            if not isinstance(document, dict):
                 unreadable()
+                continue
+            for _, size, record in _within(document, within):
+                yield place, size, record
+                place += 1
+
+
+def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The content of a member, also of one that is compressed with zstd, which zipfile can read from Python 3.14 on."""
+    if member.compress_type != ZSTANDARD_MEMBER:
+        return archive.read(member)
+    import zstandard
+
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        head = file.read(LOCAL_HEAD.size)
+        if len(head) < LOCAL_HEAD.size:
+            raise zipfile.BadZipFile
+        name, extra = LOCAL_HEAD.unpack(head)
+        file.seek(name + extra, 1)
+        packed = file.read(member.compress_size)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as plain:
+            content = plain.read(member.file_size)
+    except zstandard.ZstdError:
+        raise zipfile.BadZipFile from None
+    if zlib.crc32(content) != member.CRC:
+        raise zipfile.BadZipFile
+    return content
 
 
 def _rows(path: Path, query: str) -> Records:

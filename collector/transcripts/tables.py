@@ -43,7 +43,7 @@ OWN_FIELDS = {
 }
 STORE_FIELDS = {
     "form": TEXT, "folders": TEXTS, "files": TEXTS, "not": TEXTS, "records": TEXT, "query": TEXT, "tables": TEXTS,
-    "session": TEXT, "root": TEXTS,
+    "session": TEXT, "root": TEXTS, "members": TEXT,
 }  # fmt: skip
 READ_FIELDS = {
     "tells": TEXT, "kind": TEXTS, "where": TABLE, "each": TEXT, "item": TABLE, "id": TEXTS, "as": TEXT, "open": TEXTS,
@@ -76,6 +76,7 @@ class Store(NamedTuple):
     records: tuple[str, ...]  # the path of a document's list of records
     query: str  # of a database
     session: re.Pattern[str] | None  # its group is the session's id in the path of a file
+    members: str  # of an archive: names of the documents in it, as a glob
     root: tuple[str, ...]  # files beside one, `name` or `name#key` of a JSON object, that hold the folder of its work
 
 
@@ -238,6 +239,7 @@ def _store(row: Mapping[str, Any]) -> Store:
         tuple(filter(None, row.get("records", "").split("."))),
         row.get("query", ""),
         re.compile(row["session"]) if "session" in row else None,
+        row.get("members", ""),
         tuple(row.get("root", ())),
     )
 
