@@ -106,8 +106,6 @@ class Publisher:
         except (Unavailable, ClusterError, CalledOff) as error:
             self._away(error)
             return True
-        if self.problem:
-            log.info("publishing to the cluster goes on")
         with self._wake:
             self.problem, self._done, self._since = "", noted, began
             self._wake.notify_all()
@@ -122,11 +120,15 @@ class Publisher:
             self._turn = self._turn or self._outbox.take(MOST)
             if self._turn is None:
                 break
-            if not self.pending:
+            if not self.pending:  # others must know before the rows are there
                 self._beat(self._outbox.pending())
             send(self._cluster, self._outbox.collector, self._turn)
             self._outbox.done(self._turn)
             self._turn = None
+            self.pending = self._outbox.pending()
+            if self.problem:
+                log.info("publishing to the cluster goes on", waiting_rows=self.pending)
+                self.problem = ""
         pending, now = self._outbox.pending(), time.monotonic()
         if (self.pending and not pending) or now - self._beaten >= HEARTBEAT_S:
             self._beat(pending)

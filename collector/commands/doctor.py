@@ -189,6 +189,9 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
     if why := health.get("not_exported"):
         failed, _, remedy = why.partition(": ")
         yield Check("warn", f"retention: nothing old is removed, {failed}", remedy)
+    if (cluster := health.get("cluster")) and cluster["problem"]:
+        waiting = f"cluster: {cluster['waiting_rows']:,} rows wait in the store"
+        yield Check("warn", f"{waiting}, {cluster['problem']}", "misstep cluster check says more")
 
 
 def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
