@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from collector.alerts.incidents import calls, key_of
 from collector.alerts.rulefile import RuleError, parse_rules
 from collector.alerts.rules import Receiver, receivers_of
-from collector.alerts.send import send, tell
+from collector.alerts.send import _messages, send, tell
 from collector.alerts.state import State
 from collector.errors import Unavailable
 from tests.conftest import HTTP, RunningCollector, wait_until
@@ -169,6 +170,44 @@ def test_addresses_of_apprise_open_and_close_incidents_too(
     body = opened.body.get("payload", opened.body)
     assert {name: body[name] for name in said} == said
     assert key_of(notification(ALERT).items[0]) in closed.address + str(closed.body)
+
+
+KEYED = [
+    ("splunk://route@X", "entity_id"), ("victorops://route@X/?batch=no", "entity_id"), ("signl4://X", "external_id"),
+    ("goalerts://h.example/X", "dedup"), ("ilert://X", "dedup"), ("incidentio://src/X", "dedup"),
+    ("firehydrant://X", "dedup"), ("squadcast://X", "dedup"),
+    ("pagertree://int_A1b2C3d4", "thirdparty"), ("jira://X", "alias"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("address", "attribute"), KEYED)
+def test_services_of_apprise_that_keep_incidents_get_the_key_of_each_alert(address: str, attribute: str) -> None:
+    from apprise import Apprise
+
+    [pager] = receivers_of("pager", {"apprise": [address.replace("X", KEY)]})
+    both = replace(notification(ALERT, OTHER, receiver=pager), alerts=(ALERT, OTHER))
+    told: list[tuple[Any, Any]] = [(Apprise.instantiate(place), one) for place, one in _messages(both)]
+    keys = [key_of(item) for item in both.items]
+    assert [getattr(service, attribute) for service, _ in told] == keys
+    assert {service.action for service, _ in told} == {"map"}
+    assert [one.items for _, one in told] == [(item,) for item in both.items]
+
+
+@pytest.mark.parametrize("more", ["action=trigger", "entity_id=mine"])
+def test_an_address_with_a_key_or_action_of_its_own_stays_as_it_is(more: str) -> None:
+    [pager] = receivers_of("pager", {"apprise": [f"splunk://route@{KEY}?{more}"]})
+    assert not pager.one_each
+    assert [place for place, _ in _messages(notification(ALERT, receiver=pager))] == [pager.address]
+
+
+def test_apprise_opens_and_closes_by_the_key(desk: Desk) -> None:
+    host = desk.url.removeprefix("http://").removesuffix("/hook")
+    [pager] = receivers_of("pager", {"apprise": [f"goalert://{host}/{UUID(int=7)}"]})
+    for alert in (ALERT, OTHER, OVER):
+        send(notification(alert, receiver=pager))
+    opened, other, closed = (body for _, _, body in desk.taken)
+    assert opened["dedup"] == closed["dedup"] == key_of(notification(ALERT).items[0]) != other["dedup"]
+    assert ("action" in opened, closed["action"]) == (False, "close")
 
 
 def test_alerts_that_share_a_name_are_messages_of_their_own() -> None:

@@ -42,6 +42,22 @@ def kinds() -> Mapping[str, Scheme]:
     return {row["name"]: _kind(row) for row in rows}
 
 
+@cache
+def _incident_keys() -> Mapping[str, str]:
+    rows = load_toml(schemas().joinpath("receivers.toml"))["incidents"]
+    return {scheme: parameter for parameter, schemes in rows.items() for scheme in schemes}
+
+
+def incident_key(address: str) -> str:
+    """The parameter of an address of Apprise that is the key of an incident; "" if its service has none, or if the
+    address has a key or an action of its own.
+    """
+    scheme, _, rest = address.partition("://")
+    parameter = _incident_keys().get(scheme.lower(), "")
+    given = {name.lower() for name, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)}
+    return "" if given & {parameter, "action"} else parameter
+
+
 def _kind(row: Mapping[str, Any]) -> Scheme:
     given = row.get("parameters", ())
     parameters = given if isinstance(given, bool) else tuple(given)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from collector.alerts.addresses import incident_key
 from collector.query.filters import duration_ns
 from collector.times import HOUR, SECOND, UNITS
 
@@ -131,6 +132,7 @@ class Receiver:
     address: str  # or the key of a service that has one address
     kind: str = "apprise"  # one of KINDS: who takes the message at `address`
     api_url: str = ""  # the service's address where it is not the usual one
+    incident_key: str = ""  # of an address of Apprise: the parameter that is the key of an incident
     group_by: tuple[str, ...] = ("name",)
     group_wait_ns: int = 0
     group_interval_ns: int = 10 * SECOND
@@ -139,7 +141,7 @@ class Receiver:
     @property
     def one_each(self) -> bool:
         """Whether every alert has a message of its own, because it is an incident of its own there."""
-        return self.kind in ("pagerduty", "opsgenie")
+        return self.kind in ("pagerduty", "opsgenie") or bool(self.incident_key)
 
     def __repr__(self) -> str:
         return f"Receiver({self.key!r})"
@@ -276,6 +278,7 @@ def receivers_of(name: str, raw: Mapping[str, Any]) -> tuple[Receiver, ...]:
             address=address,
             kind=kind_of(address) if kind == "apprise" else kind,
             api_url=raw.get("api_url", ""),
+            incident_key=incident_key(address) if kind == "apprise" else "",
             group_by=tuple(raw.get("group_by", ("name",))),
             group_wait_ns=duration_ns("group_wait", raw.get("group_wait", "0s")),
             group_interval_ns=duration_ns("group_interval", raw.get("group_interval", "10s")),

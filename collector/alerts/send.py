@@ -34,13 +34,27 @@ def send(notification: Notification) -> None:
     """
     receiver = notification.receiver
     if receiver.kind == "apprise":
-        _apprise(receiver.address, *text(notification), firing=notification.status == "firing")
+        for address, message in _messages(notification):
+            _apprise(address, message)
         return
     if receiver.kind == "webhook":  # Alertmanager's JSON, so that receivers made for Alertmanager work
         _post(receiver.address, alertmanager(notification), {})
         return
     for call in incidents.calls(notification, time.time_ns()):
         _post(*call)
+
+
+def _messages(notification: Notification) -> list[tuple[str, Notification]]:
+    """What goes by Apprise, and where: of a service that keeps incidents, each alert under its own key."""
+    receiver = notification.receiver
+    if not receiver.incident_key:
+        return [(receiver.address, notification)]
+    mark = "&" if "?" in receiver.address else "?"
+    keyed = f"{receiver.address}{mark}action=map&{receiver.incident_key}="
+    return [
+        (keyed + incidents.key_of(item), replace(notification, alerts=(item.alert,), items=(item,)))
+        for item in notification.items
+    ]
 
 
 def tell(receiver: Receiver, now_ns: int) -> dict[str, Any]:
@@ -125,7 +139,7 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
+def _apprise(address: str, message: Notification) -> None:
     from apprise import Apprise, NotifyFormat, NotifyType  # 35 MiB with its services
 
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines may hold the address
@@ -135,7 +149,10 @@ def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
     for service in channel:
         service.socket_connect_timeout = max(service.socket_connect_timeout, STEP_S)  # SMTP's for every answer
         service.socket_read_timeout = max(service.socket_read_timeout, STEP_S)
-    kind = NotifyType.WARNING if firing else NotifyType.SUCCESS
+    kind = NotifyType.WARNING if message.status == "firing" else NotifyType.SUCCESS
+    if message.receiver.incident_key and message.items[0].firing and message.items[0].labels["severity"] == "critical":
+        kind = NotifyType.FAILURE  # what pages, of services that tell warnings apart
+    title, body = text(message)
     try:  # without a time for all of it: Apprise would go on with what it no longer waits for, and so send it twice
         sent = channel.notify(body=body, title=title, notify_type=kind, body_format=NotifyFormat.TEXT)
     except Exception as error:  # a failing plug-in of Apprise must not look like a defect of ours
