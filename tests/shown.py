@@ -75,7 +75,8 @@ def selected(app: Any) -> str:
 
 
 def _components(app: Any) -> list[dict[str, Any]]:
-    return [json.loads(each.proto.json) for each in app.get("bidi_component")]
+    found = app.get("bidi_component")
+    return [json.loads(each.proto.json) for each in found if each.proto.json]  # some have nothing to show
 
 
 def table(app: Any, *columns: str) -> Shown:

@@ -328,6 +328,43 @@ def test_costs(recorded: RunningCollector, events: list[Event], open_app: Callab
     assert money == sentences.not_told(told["money_not_told_by"])
 
 
+def test_compare(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    """The two services with the most calls, each measure's parts and wholes, and the classes of both."""
+    calls = Counter(one["service"] for one in events if "service" in one)
+    (a, _), (b, _) = sorted(calls.most_common(), key=lambda each: -each[1])[:2]
+    app = open_app(recorded.url, "compare", by="service", a=a, b=b, **LONG_AGO)
+    sides = {"dimension": "service", "a": a, "b": b, "from": LONG_AGO["from_"], "to": LONG_AGO["to"]}
+    rows = recorded.get("/api/v1/compare", measure="error_rate,lasting_rate,mistakes_per_session", **sides)["rows"]
+    said = {row["measure"]: row for row in rows}
+    for side, service in (("a", a), ("b", b)):
+        mine = of(events, service=service)
+        share, rated = rate(mine, silent)
+        errors = sum(one["outcome"] == "error" for one in mine if one["source"] not in silent)
+        assert (said["error_rate"][f"{side}_part"], said["error_rate"][f"{side}_whole"]) == (errors, rated)
+        assert said["error_rate"][side] == pytest.approx(share)
+        last, unknown, all_errors = lasting([one for one in mine if one["outcome"] == "error"], events)
+        assert said["lasting_rate"][f"{side}_part"] == last
+        assert said["lasting_rate"][f"{side}_whole"] == all_errors - unknown
+        assert said["mistakes_per_session"][f"{side}_whole"] == len(sessions(mine))
+    spoken = [each.value for each in app.markdown]
+    for measure, label in (("error_rate", "Error rate"), ("mistakes_per_session", "Mistakes per session")):
+        row = said[measure]
+        assert f"{label}: {sentences.compared(row['verdict'], row['sentence'])}" in spoken
+    classes = {
+        row["error_class"]: (int(row["a_part"] or 0), int(row["b_part"] or 0))
+        for row in table(app, "error_class", "a_part", "b_part")
+    }
+    counts = {
+        side: Counter(
+            one["error_class"] for one in of(events, service=side, outcome="error") if one["source"] not in silent
+        )
+        for side in (a, b)
+    }
+    assert classes == {name: (counts[a][name], counts[b][name]) for name in counts[a].keys() | counts[b].keys()}
+
+
 def of_streaks(events: list[Event], keys: tuple[str, ...]) -> dict[Any, list[int]]:
     """For each value of the first mistake, how many calls the session made in each of its streaks."""
     found: dict[Any, list[int]] = defaultdict(list)
