@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import zlib
@@ -9,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
+from nanoarrow import ArrayStream
 
 from collector.access import RIGHTS
+from collector.engine.duckdb.stream import write_stream
 from collector.query.filters import DIMENSIONS
 from collector.tokens.file import TokenFile
 from tests.conftest import HTTP, RunningCollector, wait_until
@@ -315,3 +319,23 @@ def test_a_token_without_a_name_cannot_choose_a_project(two: RunningCollector, t
     for dimension in DIMENSIONS:
         rows = asked(two, tokens["alpha"], "/api/v1/breakdown", by=dimension.name, limit="1000")["rows"]
         assert sum(row["calls"] for row in rows) == 12, dimension.name
+
+
+def test_what_stands_where_an_arrow_value_is_null_is_nothing() -> None:
+    """The engine leaves there what was in memory before, which may be of anybody."""
+    cursor = duckdb.connect()
+    cursor.execute(
+        """create table t as
+        select range as i, 'only-beta cannot be read, number ' || range as text, null::bigint as nothing,
+          case when range % 3 = 0 then range end as part, range % 2 = 0 or null as flag, [null, range] as listed,
+          case when range > 2 then {'x': null::double} end as struct from range(5000)"""
+    )
+    for rows in range(5, 45):
+        cursor.execute("select string_agg(text), any_value(text || 'only-beta') from t").fetchall()
+        out = io.BytesIO()
+        asked = f"select i, nothing, part, flag, listed, struct from t limit {rows}"
+        write_stream(cursor.query(asked), out)
+        assert b"only" not in out.getvalue()
+        with ArrayStream.from_readable(io.BytesIO(out.getvalue())) as stream:
+            read = stream.read_all()
+        assert [tuple(row.values()) for row in read.to_pylist()] == cursor.execute(asked).fetchall()

@@ -13,12 +13,12 @@ from contextvars import ContextVar
 from typing import IO, Any, Protocol
 
 import duckdb
-from nanoarrow.ipc import StreamWriter
 
 from collector.engine.duckdb.connection import Connection, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
 from collector.engine.duckdb.only import confine
 from collector.engine.duckdb.schema import POSITION
+from collector.engine.duckdb.stream import write_stream
 from collector.engine.whole_hours import Edge, WholeHours
 from collector.errors import CalledOff, QueryTimeout, QueryTooLarge
 from collector.projects import PROJECT
@@ -144,11 +144,10 @@ class Reader:
         with (
             self._cursor(timeout_s) as cursor,
             bound(cursor, sql, params) as given,
-            StreamWriter.from_writable(out) as writer,
             of_the_engine(),
         ):
             # A relation exports its stream as a capsule; a cursor would need pyarrow.
-            writer.write_stream(cursor.query(sql, params=given))
+            write_stream(cursor.query(sql, params=given), out)
 
     def behind(self) -> int:
         """The number of sessions that changed since `keep_up` last updated them."""
