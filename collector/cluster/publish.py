@@ -20,7 +20,7 @@ from collector import telemetry
 from collector.cluster.client import Cluster, ClusterError
 from collector.engine import Turn, Unpublished
 from collector.errors import CalledOff, Unavailable
-from collector.loop import DERIVING, Loop
+from collector.loop import WRITING, Loop
 from collector.seldom import Seldom
 
 EVERY_S = 0.5  # after a turn, for the next to be worth its statements
@@ -53,7 +53,7 @@ class Publisher:
         self.problem = ""  # why nothing can be published now
         self._asked = False
         self._seldom = Seldom()
-        self._loop = Loop("publisher", self._work, failed=self._failed, niceness=DERIVING, pause_s=lambda: AWAY_S)
+        self._loop = Loop("publisher", self._work, failed=self._failed, niceness=WRITING, pause_s=lambda: AWAY_S)
         self._wake = self._loop.wake
 
     def start(self) -> None:
