@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.access import ADMIN, ALERTS, MAINTAIN, READ, Access
+from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, Access
 from collector.errors import Rejected
 from collector.tokens.file import TokenFile
 from collector.tokens.person import narrowed
@@ -105,6 +105,13 @@ def test_a_token_that_asks_for_a_person_does_no_more(access: Access, person: Per
     with pytest.raises(Rejected) as refused:
         narrowed(access, headers, READ)
     assert refused.value.status == expected
+
+
+def test_what_is_sent_is_of_the_tokens_project_whatever_the_headers_say() -> None:
+    access = Access("agents", frozenset((INGEST, READ)))
+    headers = {name.lower(): value for name, value in Person("ann", "shop", ("read",)).headers().items()}
+    assert narrowed(access, headers, INGEST) == access
+    assert narrowed(access, headers, READ).project == "shop"
 
 
 def test_whoever_acts_through_the_dashboard_is_known_by_name(start_collector: Callable[..., RunningCollector]) -> None:

@@ -19,7 +19,7 @@ from collector.tokens import tokens as admitting
 from collector.tokens.file import MOST, PREFIX, TokenFile
 from collector.tokens.meter import Limits, Meter
 from collector.tokens.tokens import Tokens
-from tests.conftest import HTTP, RunningCollector, wait_until
+from tests.conftest import HTTP, RunningCollector, misstep, wait_until
 from tests.doors import spans
 
 
@@ -232,3 +232,41 @@ def test_a_sender_beyond_its_limit_is_told_when_to_come_back(start_collector: Ca
     assert 'misstep_token_use_total{kind="events",token="few"} 4.0' in counted
     for text in (counted, running.logged(), str(health)):
         assert few["authorization"][12:] not in text
+
+
+def test_the_commands_make_list_and_revoke_over_the_api_and_beside_the_store(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    running = start_collector(ADMIN_TOKENS="root")
+    beside = {"STORE": f"duckdb:///{running.store}"}
+    over = {"COLLECTOR_URL": running.url, "ADMIN_TOKEN": "root"}
+
+    def ran(*words: str, **settings: str) -> tuple[int, str, str]:
+        done = misstep(*words, cwd=running.folder, settings=settings)
+        return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+    for name, settings in (("near", beside), ("far", over)):
+        code, text, said = ran("token", "create", name, "--rights", "ingest,read", "--project", "shop", **settings)
+        assert (code, text[:4], len(text)) == (0, PREFIX, 44), said
+        wait_until(lambda text=text: running.post("/v1/logs", "{}", bearer(text)).status_code == 200, 5)  # type: ignore[misc]
+        for other in (beside, over):
+            assert f"{name}  in force" in ran("token", "list", **other)[1]
+            assert text[4:] not in ran("token", "list", **other)[1]
+        assert ran("token", "revoke", name, **settings)[:2] == (0, f"{name} is revoked")
+        wait_until(lambda text=text: running.post("/v1/logs", "{}", bearer(text)).status_code == 403, 5)  # type: ignore[misc]
+        code, _, said = ran("token", "revoke", name, **settings)
+        assert (code, f"there is no token '{name}' in force" in said) == (2, True)
+        assert f"{name}  revoked" in ran("token", "list", **settings)[1]
+    log = ran("audit", **over)[1].splitlines()
+    assert len(log) == 4
+    assert log == ran("audit", **beside)[1].splitlines()[1:], "who reads the log is in it"
+    assert "an unnamed token  remove  DELETE /api/v1/tokens/far" in log[0]
+    assert "on this machine  add  misstep token near  ingest, read; project shop" in log[-1]
+    assert ran("audit", "action=add", **beside)[1].count("\n") == 1
+    assert ran("audit", "action=x", "tool=y", **beside)[2] == (
+        "misstep: 'tool' is no filter of the audit log; write who=… or action=…"
+    )
+    refused = ran("token", "list", COLLECTOR_URL=running.url, ADMIN_TOKEN="wrong")
+    assert (refused[0], "wrong" in refused[2]) == (2, False)
+    assert ran("token", "create", "x", "--rights", "all", **beside)[2].startswith("misstep: rights: 'all' is no right")
+    assert "write a number" in ran("token", "create", "x", "--rights", "read", "--bytes", "5x", **beside)[2]

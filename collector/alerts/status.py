@@ -63,9 +63,7 @@ def state_word(alert: Alert) -> str:
 
 def rule_rows(engine: Engine) -> list[dict[str, Any]]:
     """Every rule in force, in the file's order, with the value that is nearest to firing or beyond."""
-    return [
-        _rule_row(engine, rule, engine.evaluations.get(rule.name, Evaluation(rule))) for rule in rules_seen(engine)
-    ]
+    return [_rule_row(engine, rule, engine.evaluations.get(rule.name, Evaluation(rule))) for rule in rules_seen(engine)]
 
 
 def rules_seen(engine: Engine) -> list[Rule]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -47,7 +48,7 @@ def revoke(settings: Settings, name: str) -> None:
     """Raises OSError where no token of this name is in force."""
     if settings.admin_token:
         with _asked(settings) as client:
-            check(client.delete(f"/api/v1/tokens/{name}"))
+            check(client.delete(f"/api/v1/tokens/{quote(name, safe='')}"))
         return
     with _said():
         token_file(settings).revoke(name)
@@ -75,7 +76,8 @@ def audited(settings: Settings, where: Sequence[str], since: str, until: str) ->
     """A line for each entry of the audit log, the newest first. Raises OSError."""
     asked = dict(filters(where))
     if strange := sorted(asked.keys() - FILTERS):
-        raise OSError(f"{strange[0]!r} is no filter of the audit log; write {' or '.join(FILTERS)}=…")
+        known = " or ".join(f"{name}=…" for name in FILTERS)
+        raise OSError(f"{strange[0]!r} is no filter of the audit log; write {known}")
     if settings.admin_token:
         with _asked(settings) as client:
             answer = client.get("/api/v1/audit", params={"from": since, "to": until, "limit": str(SHOWN), **asked})

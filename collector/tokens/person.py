@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
-from collector.access import ADMIN, FOR_PERSON, FOR_PROJECT, FOR_RIGHTS, MAINTAIN, Access
+from collector.access import ADMIN, FOR_PERSON, FOR_PROJECT, FOR_RIGHTS, INGEST, MAINTAIN, Access
 from collector.errors import Rejected
 from collector.tokens.file import NAME
 
@@ -20,7 +20,7 @@ def narrowed(access: Access, headers: Mapping[str, str], right: str) -> Access:
     Raises Rejected 400 for a name that is none, 403 where the token or the person lacks the right or the project.
     """
     given = [headers.get(name) for name in (FOR_PERSON, FOR_PROJECT, FOR_RIGHTS)]
-    if given == [None, None, None]:
+    if given == [None, None, None] or right == INGEST:  # what is sent is of the token's project, whatever is said
         return access
     person, project, rights = given
     who = unquote(person or "") or access.name
