@@ -116,7 +116,7 @@ def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
 def _errors(selection: Selection, *names: str) -> str:
     """Like `unjudged` of narrow columns, with the errors that have no session."""
     needed = (*names, *(term.dimension.name for term in selection.terms), *(["message"] if selection.text else []))
-    told = dict.fromkeys(("time_ns", "source", "service", "session", "error_class", *needed))
+    told = dict.fromkeys(("time_ns", "source", "project", "service", "session", "error_class", *needed))
     told.pop("recovered", None)
     columns = ", ".join(f'"{name}"' for name in told)
     later = [name for name in ("honoured", "recovered") if name == "honoured" or selection.reads_chains(*names)]
