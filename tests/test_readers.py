@@ -9,7 +9,7 @@ import pytest
 
 from collector.decode.record import Record, SpanEvent
 from collector.recognise.messages import unflattened
-from collector.recognise.readers import Around, at_path, parsed, reader
+from collector.recognise.readers import Around, at_path, needs, parsed, reader
 from collector.tables import schemas
 
 RECORD = Record(
@@ -131,3 +131,25 @@ def test_what_is_no_place_in_a_list_is_no_message(place: str) -> None:
     assert message == {"role": "tool", "parts": {place: {"id": "c"}}}
     assert at_path({"list": ["a", "b"]}, ["list", place]) is None
     assert at_path({"list": ["a", "b"]}, ["list", "-1"]) == "b"
+
+
+@pytest.mark.parametrize(
+    ("key", "needed"),
+    [
+        ("tool.name", ("tool.name",)),
+        ("!tool.ok", ("tool.ok",)),
+        ("error~(E[0-9]+)", ("error",)),
+        ("result#", ("result",)),
+        ("result#status.code", ("result", "result.status.code")),
+        ("!result#ok", ("result", "result.ok")),
+        ("result#text~exit ([0-9]+)", ("result", "result.text")),
+        *(
+            (key, ())
+            for key in ("=ok", "@name", "@body#tool", "resource:service.name", "exception>exception.type", "a.*")
+        ),
+    ],
+)
+def test_a_key_gives_nothing_without_the_attributes_that_it_needs(key: str, needed: tuple[str, ...]) -> None:
+    assert needs(key) == needed
+    if needed:
+        assert reader(key)(Record("span", "n", {"other": "x"}), Around({}, "s")) is None

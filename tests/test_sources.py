@@ -39,7 +39,7 @@ def test_what_a_model_says_is_no_evidence(source: Source) -> None:
     used = [
         use
         for row in above
-        for use in (*chain(*row.reading().uses.values()), *(use for use, _ in row.reading().special))
+        for use in (*chain(*row.reading().uses.values()), *(one.use for one in row.reading().special))
     ]
     assert "outputs" not in {use.kind for use in used}
 

@@ -6,7 +6,7 @@ Records of one kind have the same attribute names, so which attribute becomes wh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -212,7 +212,7 @@ class _Wanted:
             self.add(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")))
 
 
-def _made(row: Row, keys: Iterable[str]) -> Shape:
+def _made(row: Row, keys: Collection[str]) -> Shape:
     reading, wanted, kept = row.reading(), _Wanted(), []
     for key in keys:
         uses = reading.uses.get(key)
@@ -224,8 +224,9 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
             kept.append(key)
     for use, name in reading.resource:
         wanted.add(use, Place(name, _of_resource(name), use.scale, "resource"))
-    for use, special in reading.special:
-        wanted.add(use, Place("", special, use.scale))
+    for use, read_special, needed in reading.special:
+        if not needed or any(key in keys for key in needed):
+            wanted.add(use, Place("", read_special, use.scale))
     return Shape(tuple(wanted.in_order()), tuple(wanted.signs), tuple(kept))
 
 

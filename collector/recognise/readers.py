@@ -210,6 +210,17 @@ def is_attribute(key: str) -> bool:
     )
 
 
+@cache
+def needs(key: str) -> tuple[str, ...]:
+    """The attributes without all of which a key gives nothing; none of a key that is read elsewhere too."""
+    if key[0] == "!":
+        return needs(key[1:])
+    head, mark, path = key.partition("~")[0].partition("#")
+    if key[0] == "=" or not is_attribute(head):
+        return ()
+    return (head, f"{head}.{path}") if mark and path else (head,)
+
+
 def _plain_reader(head: str) -> Reader:
     if head in _SPECIAL:
         return _SPECIAL[head]

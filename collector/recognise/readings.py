@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from collector.recognise.readers import Reader, glob, is_attribute, reader
+from collector.recognise.readers import Reader, glob, is_attribute, needs, reader
 from collector.recognise.source_checks import ABOVE_CALLS, EVIDENCE_LISTS
 
 T = TypeVar("T", bound=Hashable)
@@ -74,11 +74,19 @@ class Wanted(NamedTuple):
         return text in self.words or (self.globs is not None and self.globs.fullmatch(text) is not None)
 
 
+class Special(NamedTuple):
+    """The use of a key that is more than an attribute's name, and the attributes of which it needs one, if any."""
+
+    use: Use
+    read: Reader
+    needs: tuple[str, ...]
+
+
 class Reading(NamedTuple):
     """What a row reads from a record."""
 
     uses: Mapping[str, tuple[Use, ...]]
-    special: tuple[tuple[Use, Reader], ...]
+    special: tuple[Special, ...]
     resource: tuple[tuple[Use, str], ...]
     never: frozenset[str]
     ignored: Wanted
@@ -158,10 +166,10 @@ def _behind(own: dict[str, Any], standard: Mapping[str, list[str]], names: Itera
 
 def _uses(
     fields: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> tuple[Mapping[str, tuple[Use, ...]], tuple[tuple[Use, Reader], ...], tuple[tuple[Use, str], ...]]:
+) -> tuple[Mapping[str, tuple[Use, ...]], tuple[Special, ...], tuple[tuple[Use, str], ...]]:
     """The inverted keys: uses by attribute, uses of keys of other forms, uses of resource attributes."""
     uses: dict[str, list[Use]] = {}
-    special: list[tuple[Use, Reader]] = []
+    special: list[Special] = []
     resource: list[tuple[Use, str]] = []
     for slot, kind, keys in _wanted(fields, evidence):
         for preference, written in enumerate(keys):
@@ -172,7 +180,7 @@ def _uses(
             elif key.startswith("resource:") and "#" not in key:
                 resource.append((use, key.removeprefix("resource:")))
             else:
-                special.append((use, reader(key)))
+                special.append(Special(use, reader(key), needs(key)))
     by_key = {key: same(tuple(found)) for key, found in uses.items()}
     return by_key, same(tuple(special)), same(tuple(resource))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from collector.recognise.readers import Reader, is_attribute, present
+from collector.recognise.readers import Reader, needs, present
 from collector.recognise.readings import (
     Reading,
     Wanted,
@@ -46,7 +46,8 @@ class Condition(NamedTuple):
         """Whether it holds for every record of this scope with these attributes; None if that depends on the record."""
         if self.key == "@scope":
             return holds(self.wanted, scope)
-        return None if not is_attribute(self.key) or self.key in attributes else self.wanted is False
+        needed = needs(self.key)
+        return None if not needed or any(key in attributes for key in needed) else self.wanted is False
 
 
 @dataclass(slots=True)
