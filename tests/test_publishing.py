@@ -306,9 +306,12 @@ def killed(front: Front, start_collector: Callable[..., RunningCollector], kills
         return f"{sessions} sessions: {rows}\n{[each.logged()[-3000:] for each in collectors]}"
 
     wait_until(published, 40, found)
-    for each in collectors:
+
+    def told(each: RunningCollector) -> tuple[int, int, str]:
         health = each.get("/api/v1/health")
-        assert (health["unaccounted"], health["cluster"]["waiting_rows"], health["cluster"]["problem"]) == (0, 0, "")
+        return health["unaccounted"], health["cluster"]["waiting_rows"], health["cluster"]["problem"]
+
+    wait_until(lambda: all(told(each) == (0, 0, "") for each in collectors), 30, lambda: str([*map(told, collectors)]))
     cluster.close()
 
 
