@@ -16,6 +16,7 @@ import pytest
 from nanoarrow import ArrayStream
 
 from collector.access import RIGHTS
+from collector.cluster.dialect import translated
 from collector.engine.duckdb.stream import write_stream
 from collector.query.filters import DIMENSIONS
 from collector.tokens.file import TokenFile
@@ -339,3 +340,12 @@ def test_what_stands_where_an_arrow_value_is_null_is_nothing() -> None:
         with ArrayStream.from_readable(io.BytesIO(out.getvalue())) as stream:
             read = stream.read_all()
         assert [tuple(row.values()) for row in read.to_pylist()] == cursor.execute(asked).fetchall()
+
+
+def test_a_statement_of_one_project_reads_nothing_else_of_a_cluster() -> None:
+    asked = "with page as (from events select event_id) select * from page join kept_chains as k using (event_id), meta"
+    told = translated(asked, (), "al'pha").sql
+    assert "(SELECT * FROM events WHERE project = 'al''pha') AS events" in told
+    assert "(SELECT * FROM kept_chains WHERE project = 'al''pha') AS k" in told
+    assert "(SELECT * FROM meta WHERE FALSE) AS meta" in told
+    assert "FROM page JOIN" in told

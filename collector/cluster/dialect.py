@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import sqlglot
 from sqlglot import exp
 
+from collector.cluster.only import confine
 from collector.cluster.shape import STRUCTURE, Tree, call, node_of
 from collector.times import SECOND
 
@@ -68,9 +69,13 @@ def _type(value: object) -> str:
 
 
 @lru_cache(KEPT)
-def translated(sql: str, types: Types) -> Translated:
-    """A statement in ClickHouse's dialect; parameters `$name` become `{name:Type}`."""
+def translated(sql: str, types: Types, project: str | None = None) -> Translated:
+    """A statement in ClickHouse's dialect, of the rows of one project if it is named; parameters `$name` become
+    `{name:Type}`.
+    """
     tree: Tree = sqlglot.parse_one(sql, read="duckdb")
+    if project is not None:
+        confine(tree, project)
     for rule in STRUCTURE:
         rule(tree)
     kinds = dict(types)

@@ -11,6 +11,7 @@ from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.dialect import SETTINGS, Translated, translated, types_of
 from collector.engine.whole_hours import Edge
 from collector.errors import Unavailable
+from collector.projects import PROJECT
 from collector.times import MINUTE
 
 SILENT_NS = MINUTE  # a collector that was not heard of for longer may have more than it told
@@ -42,7 +43,7 @@ class ClusterReads:
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
         """The result as one dict per row. Parameters are `$name`, and may be more than it uses. Raises QueryTimeout."""
-        asked, given = _asked(sql, params)
+        asked, given = _asked(sql, params, PROJECT.get())
         with _understood():
             return self._cluster.rows(asked.sql, given, settings=_limited(timeout_s), timeout_s=timeout_s)
 
@@ -59,24 +60,24 @@ class ClusterReads:
 
     def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes:
         """The result as an Arrow IPC stream. Raises QueryTimeout."""
-        asked, given = _asked(sql, params)
+        asked, given = _asked(sql, params, PROJECT.get())
         settings = _limited(timeout_s)
         with _understood(), self._cluster.stream(asked.sql, given, settings=settings, timeout_s=timeout_s) as parts:
             return b"".join(parts)
 
     def stream(self, sql: str, params: Mapping[str, Any] | None, out: IO[bytes], *, timeout_s: float = 30) -> None:
         """Writes the result to `out` as an Arrow IPC stream, as it comes. Raises QueryTimeout."""
-        asked, given = _asked(sql, params)
+        asked, given = _asked(sql, params, PROJECT.get())
         settings = _limited(timeout_s)
         with _understood(), self._cluster.stream(asked.sql, given, settings=settings, timeout_s=timeout_s) as parts:
             for part in parts:
                 out.write(part)
 
 
-def _asked(sql: str, params: Mapping[str, Any] | None) -> tuple[Translated, dict[str, Any]]:
+def _asked(sql: str, params: Mapping[str, Any] | None, project: str | None = None) -> tuple[Translated, dict[str, Any]]:
     """A statement translated, with the parameters that it uses. Whole hours are not counted in the cluster."""
     given = {name: value for name, value in (params or {}).items() if not isinstance(value, Edge)}
-    asked = translated(sql, types_of(given, sql))
+    asked = translated(sql, types_of(given, sql), project)
     return asked, {name: given[name] for name in asked.names}
 
 
