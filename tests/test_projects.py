@@ -132,6 +132,11 @@ def test_counts_of_equal_bytes_are_exact_in_both_and_in_all(two: RunningCollecto
         wait_until(lambda: lengths() == runs[name], 30, lambda: f"no streak goes on in another project's: {lengths()}")  # noqa: B023
     assert ids["alpha"].isdisjoint(ids["beta"])
     assert ids["alpha"] | ids["beta"] < ids["whole"]
+    health = {name: asked(two, token, "/api/v1/health") for name, token in tokens.items()}
+    assert health["alpha"].keys() == health["whole"].keys()
+    assert [health[name]["events"] for name in own_events] == [*own_events.values()]
+    assert [health[name]["duplicate"] for name in own_events] == [9, 9, 27]
+    assert not any(health[name]["unaccounted"] for name in own_events)
     by_project = asked(two, tokens["whole"], "/api/v1/breakdown", by="project")["rows"]
     assert {row["project"]: row["calls"] for row in by_project} == {"alpha": 12, "beta": 13, None: 13}
     of_beta = asked(two, tokens["whole"], "/api/v1/breakdown", project="beta", by="tool")["rows"]

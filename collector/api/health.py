@@ -94,7 +94,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     read_none(request.scope["query_string"])
     store: Store = request.app.state.store
     if PROJECT.get() is not None:
-        return _of_project(request.app.state)
+        return _of_project(request)
     writer: Writer = request.app.state.writer
     queue = _queue(writer)  # before waiting until it is empty
     answered = request.app.state.intake.accepted
@@ -126,8 +126,9 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     }
 
 
-def _of_project(state: State) -> dict[str, Any]:
+def _of_project(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """What one project may know: nothing that is counted over all of them."""
+    state = request.app.state
     settled = state.writer.settle()
     return {
         "version": version("misstep"),
@@ -148,8 +149,11 @@ def _of_project(state: State) -> dict[str, Any]:
         "failures": {},
         "redactions": {},
         "forward": None,
+        "langfuse": None,
+        "cluster": None,
         "store": {"path": ":memory:"},
         "not_exported": "",
+        "tokens": _tokens(request),
     }
 
 

@@ -17,6 +17,7 @@ PRESETS: Mapping[str, str] = {"15m": "-15m", "1h": "-1h", "24h": "-24h", "7d": "
 
 # Dimensions in the order in which chips and the "+ Filter" menu show them; the label is what people read.
 DIMENSIONS: dict[str, str] = {
+    "project": "project",
     "service": "service", "tool": "tool", "service_version": "version", "environment": "environment", "agent": "agent",
     "model": "model", "error_class": "class", "category": "category", "domain": "domain", "outcome": "outcome",
     "operation": "operation", "attribution": "attribution", "recovery": "recovery", "mistake": "mistake",

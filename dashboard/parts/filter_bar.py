@@ -24,8 +24,8 @@ _SEEN = "filters-seen"
 VALUES = 200  # of a dimension that can be chosen
 REFRESH = {"0": "Off", "10": "10 s", "60": "60 s"}
 MENU_DIMENSIONS = (
-    "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution", "mistake",
-    "recovered", "source", "mcp_server", "repository", "provenance", "operation",
+    "project", "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution",
+    "mistake", "recovered", "source", "mcp_server", "repository", "provenance", "operation",
 )  # fmt: skip
 QUICK = {
     "Mistakes only": Condition("mistake", ("true",)),
