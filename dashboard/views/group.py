@@ -1,7 +1,7 @@
 """Group: what is this error, and what do I do about it?"""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -88,10 +88,18 @@ def _header(page: Page, group: dict[str, Any]) -> None:
         components.Figure("Sessions", words.count(group.get("sessions"))),
         components.Figure("Spread", words.rough(group.get("spread"), of), words.HELP["spread"],
                           note=f"of {words.plural(of, 'session')}" if of else ""),
-        components.Figure("First seen", words.age(first, page.now, page.zone)),
-        components.Figure("Last seen", words.age(last, page.now, page.zone)),
+        _seen(page, "First seen", first),
+        _seen(page, "Last seen", last),
     ]  # fmt: skip
     components.figures(page, items)
+
+
+def _seen(page: Page, label: str, time: datetime | None) -> components.Figure:
+    """How long ago, which is short enough for a card, and below it when."""
+    if time is None:
+        return components.Figure(label, words.NONE)
+    note = words.clock(time, page.zone, now=page.now)
+    return components.Figure(label, f"{words.elapsed(time, page.now)} ago", note=note)
 
 
 def _advice(page: Page, group: dict[str, Any], event: dict[str, Any]) -> None:
