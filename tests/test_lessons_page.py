@@ -29,3 +29,15 @@ def test_an_empty_page_says_what_to_do(shared: RunningCollector, open_app: Calla
     app = open_app(shared.url, "lessons", state="refused", service="nobody")
     assert not app.exception
     assert any("No candidate lacks evidence" in one.value for one in app.caption)
+
+
+def test_a_button_adopts_a_lesson_and_another_opens_it_again(
+    told: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    [row] = told.get("/api/v1/lessons", state="proposed")["rows"]
+    open_app(told.url, "lessons").button(key=f"adopted-{row['id']}").click().run()
+    app = open_app(told.url, "lessons", state="adopted")
+    assert not app.exception
+    assert any("No sign yet" in one.value for one in app.markdown)
+    app.button(key=f"open-{row['id']}").click().run()
+    assert told.get(f"/api/v1/lessons/{row['id']}")["state"] == "proposed"

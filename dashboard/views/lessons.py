@@ -14,9 +14,9 @@ STATES = {
     "refused": "not enough evidence",
 }  # fmt: skip
 SAID = {
-    "proposed": "would be prevented by a sentence, a permission or a setting", "refused": "lack evidence",
-    "adopted": "are followed up: does the sentence help?", "snoozed": "are put off: they show what happens without",
-    "dismissed": "are not proposed again",
+    "proposed": "would be prevented by a sentence, a permission or a setting", "refused": "without enough evidence",
+    "adopted": "with a sentence that is adopted", "snoozed": "put off for a while",
+    "dismissed": "not proposed again",
 }  # fmt: skip
 NONE = {
     "refused": "No candidate lacks evidence: every mistake that recurs is proposed, or none recurs.",
