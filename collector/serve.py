@@ -47,6 +47,7 @@ from collector.api.rule_routes import RULE_ROUTES
 from collector.api.token_routes import TOKEN_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
+from collector.engine import Reads
 from collector.engine.duckdb.back import Back
 from collector.engine.duckdb.count_loop import Counting
 from collector.engine.duckdb.derive_loop import Keeper
@@ -55,6 +56,7 @@ from collector.engine.duckdb.open import SETTINGS
 from collector.engine.duckdb.outbox import Outbox, forget_cluster
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
+from collector.errors import StoreError
 from collector.journal.journal import Journal, records_in
 from collector.journal.queue import Taker
 from collector.journal.waiting import Waiting
@@ -282,6 +284,18 @@ def older_of(settings: Settings, store: Store) -> Callable[[Sequence[Batch]], No
     return Older(Cluster(settings.cluster), Back(store), int(settings.local_retention * 1e9))
 
 
+def reads_of(settings: Settings, store: Store) -> Reads:
+    """What questions are asked of: the cluster, if there is one, which has what all collectors publish."""
+    if not settings.cluster:
+        return store
+    try:
+        from collector.cluster.client import Cluster
+        from collector.cluster.reads import ClusterReads
+    except ModuleNotFoundError as error:
+        raise StoreError(f"MISSTEP_CLUSTER needs {error.name}: install misstep[cluster]") from None
+    return ClusterReads(Cluster(settings.cluster))
+
+
 def nothing(*_: object) -> None:
     """Nobody is to be told."""
 
@@ -311,6 +325,8 @@ def _application(
         "audit": audit_log(settings, engine.scrub),
         "allowed_hosts": allowed_hosts(settings, with_tokens=tokens.asks(INGEST) and tokens.asks(READ)),
         **parts._asdict(),
+        "local": parts.store,
+        "store": reads_of(settings, parts.store),
         "room": Room(settings.queue),
         "alerts": engine,
         "looked_back": LookedBack(),

@@ -61,7 +61,7 @@ EXCERPT_ROUTES: list[ControllerRouterHandler] = [event_excerpt]
 
 
 def _told(state: Any, number: int) -> dict[str, Any]:
-    rows = state.store.rows(ABOUT, {"event_id": number})
+    rows = state.local.rows(ABOUT, {"event_id": number})
     if not rows:
         raise Rejected(f"there is no event with event_id {number}: it never existed, or retention has removed it", 404)
     [row] = rows

@@ -43,7 +43,7 @@ def healthz() -> dict[str, str]:
 @get("/readyz", opt=FOR_ALL, sync_to_thread=True, summary="Readiness")
 def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     """The store answers and accepts writes."""
-    store: Store = request.app.state.store
+    store: Store = request.app.state.local
     writer: Writer = request.app.state.writer
     try:
         store.rows("select 1", timeout_s=TRIAL_S)
@@ -73,7 +73,7 @@ def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
         kept = _keeper(request.app.state)
         telemetry.KEEPER_SESSIONS.set(kept["sessions"])
         telemetry.KEEPER_SECONDS.set(kept["seconds"])
-    if path := request.app.state.store.path:
+    if path := request.app.state.local.path:
         with suppress(Unavailable):
             for part, size in sizes(path).items():
                 telemetry.STORE_BYTES.labels(part).set(size)
@@ -92,7 +92,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     own records.
     """
     read_none(request.scope["query_string"])
-    store: Store = request.app.state.store
+    store: Store = request.app.state.local
     if PROJECT.get() is not None:
         return _of_project(request)
     writer: Writer = request.app.state.writer
@@ -203,7 +203,7 @@ def _queue(writer: Writer) -> dict[str, float]:
 def _keeper(state: State) -> dict[str, float]:
     """Sessions whose streaks and retries are out of date, and how long the oldest commit has waited for them."""
     seconds = round(state.keeper.waiting_s(), 3)
-    return {"sessions": state.store.behind() if seconds else 0, "seconds": seconds}
+    return {"sessions": state.local.behind() if seconds else 0, "seconds": seconds}
 
 
 def _forward(forward: Any) -> dict[str, Any] | None:

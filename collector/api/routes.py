@@ -48,16 +48,17 @@ QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same cores and memory
 # Longest wait of streaks and retries for the keeper. Under a load that needs longer, they do not wait at all.
 SETTLE_SECONDS = 0.5
+PUBLISH_SECONDS = 2.0  # the same for what a cluster lacks
 
 log = structlog.get_logger()
 
 HttpRequest = Request[Any, Any, Any]
 
 
-class Holds(Reads, Protocol):
-    """The part of the store that answers need."""
+class Publishes(Protocol):
+    """The part of the publisher that answers need."""
 
-    rebuilding: bool
+    def settle(self, timeout_s: float) -> bool: ...
 
 
 class Settles(Protocol):
@@ -69,7 +70,8 @@ class Settles(Protocol):
 def api_routes() -> list[ControllerRouterHandler]:
     """One handler per row of `ENDPOINTS`, and those that change something.
 
-    They read `store`, `writer`, `keeper`, `settings`, `allowed_hosts`, `sources`, `taxonomy`, `scrub` of the state.
+    They read `store` (what questions are asked of: a cluster, if there is one), `local`, `publisher`, `writer`,
+    `keeper`, `settings`, `allowed_hosts`, `sources`, `taxonomy`, `scrub` of the state.
     """
     return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, mark_one_lesson, ask_sql, list_classes]
 
@@ -121,11 +123,11 @@ async def _left(request: HttpRequest) -> None:
 
 def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     state = request.app.state
-    store: Holds = state.store
+    store: Reads = state.store
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
-    kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
+    kept = _is_whole(state, statement)
     tag = _tag(store, endpoint, asked, statement, arrow=arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
@@ -140,7 +142,15 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     return answer
 
 
-def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, statement: Answer, *, arrow: bool) -> str:
+def _is_whole(state: State, statement: Answer) -> bool:
+    """Whether the answer tells of all that was answered to agents: what it reads is computed, or published by all."""
+    if not statement.of_kept or (not state.local.rebuilding and state.keeper.settle(SETTLE_SECONDS)):
+        published: Publishes | None = state.publisher
+        return published is None or (published.settle(PUBLISH_SECONDS) and state.store.complete())
+    return False
+
+
+def _tag(store: Reads, endpoint: Endpoint, asked: ParsedQuery, statement: Answer, *, arrow: bool) -> str:
     """A tag that stays the same for the same request while nothing was written, and while no session whose fate it
     tells becomes silent for an hour.
 
@@ -315,7 +325,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
     return await answered(request, work)
 
 
-def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[bytes]:
+def _gone(endpoint: Endpoint, store: Reads, asked: ParsedQuery) -> Response[bytes]:
     """A redirect for an event that was merged into another; else raises Rejected 404."""
     event_id = asked.options.get("event_id")
     if event_id is not None and (now := redirected(store, event_id)) is not None:
@@ -325,7 +335,7 @@ def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[byte
     raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
 
 
-def _page(store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool) -> dict[str, Any]:
+def _page(store: Reads, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool) -> dict[str, Any]:
     shown = rows[: statement.limit]
     body: dict[str, Any] = {
         "rows": [_present(row, statement, asked) for row in shown],

@@ -69,7 +69,7 @@ async def backtest(request: Asked) -> Any:
     """
     options = options_of(request, BACKTEST)
     number = _number("threshold", options["threshold"]) if options["threshold"] else None
-    store, failure_only = request.app.state.alerts.store, request.app.state.failure_only
+    store, failure_only = request.app.state.store, request.app.state.failure_only
 
     def row(rule: Rule, receivers: Sequence[Receiver], past: Past, *, timeout_s: float) -> dict[str, Any]:
         moved = rule if number is None else with_threshold(rule, number)
@@ -152,7 +152,7 @@ def _rows(request: Asked, found: RuleFile, options: Mapping[str, Any], row: Try)
     for rule in found.rules:
         if only in ("", rule.name):
             past = state.looked_back(
-                state.alerts.store, rule, steps, failure_only=state.failure_only, timeout_s=left_s()
+                state.store, rule, steps, failure_only=state.failure_only, timeout_s=left_s()
             )
             rows.append(row(rule, found.receivers, past, timeout_s=left_s()))
     return {

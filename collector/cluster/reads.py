@@ -18,7 +18,7 @@ SILENT_NS = MINUTE  # a collector that was not heard of for longer may have more
 LATELY = """
   select count(*) > 0 and countIf(pending > 0 or at_ns < {now:Int64} - {silent:Int64}) = 0 as complete from collectors
 """
-VERSION = "select cityHash64(groupArray((collector, version))) as version from (select * from collectors order by 1)"
+VERSION = "select cityHash64(arraySort(groupArray((collector, at_ns, pending)))) as told from collectors"
 
 
 class ClusterReads:
@@ -34,11 +34,13 @@ class ClusterReads:
     @property
     def version(self) -> str:
         """Of all that the collectors have published."""
-        return str(self._cluster.rows(VERSION)[0]["version"])
+        with _understood():
+            return str(self._cluster.rows(VERSION)[0]["told"])
 
     def complete(self) -> bool:
         """Whether every collector has published all that it has answered."""
-        told = self._cluster.rows(LATELY, {"now": time.time_ns(), "silent": SILENT_NS})
+        with _understood():
+            told = self._cluster.rows(LATELY, {"now": time.time_ns(), "silent": SILENT_NS})
         return bool(told[0]["complete"])
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
