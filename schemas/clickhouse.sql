@@ -61,7 +61,7 @@ create table if not exists senders_rows (
   version            UInt64,
   gone               UInt8
 ) engine = {small}
-order by (collector, about, source, service, name, sign)
+order by (collector, project, about, source, service, name, sign)
 settings {settings};
 
 create or replace view senders as select * except (version, gone) from senders_rows final;
@@ -114,7 +114,7 @@ create or replace view group_marks as select * from group_marks_rows final;
 create table if not exists lesson_marks_rows (
   {lesson_marks}
 ) engine = {people}
-order by lesson
+order by (project, lesson)
 settings {settings};
 
 create or replace view lesson_marks as select * from lesson_marks_rows final;
@@ -137,16 +137,18 @@ create or replace view views as select * from views_rows final;
 
 -- What questions read by the names of the local tables. A collector publishes a session's streaks with its events, so that none is behind.
 create or replace view seen as
-  select source, service, min(first_ns) as first_ns, max(s.last_ns) as last_ns, argMax(metrics, s.last_ns) as metrics
-  from senders as s where about = 'seen' group by source, service;
+  select project, source, service, min(first_ns) as first_ns, max(s.last_ns) as last_ns, argMax(metrics, s.last_ns) as metrics
+  from senders as s where about = 'seen' group by project, source, service;
 
-create or replace view sampled as select source, service, first_ns, last_ns, kept, signs from senders where about = 'sampled';
+create or replace view sampled as
+  select project, source, service, first_ns, last_ns, kept, signs from senders where about = 'sampled';
 
-create or replace view switches as select source, service, name, first_ns, last_ns from senders where about = 'switches';
+create or replace view switches as
+  select project, source, service, name, first_ns, last_ns from senders where about = 'switches';
 
 create or replace view unread as
-  select source, service, name as scope, sign, records, first_ns, last_ns from senders where about = 'unread';
+  select project, source, service, name as scope, sign, records, first_ns, last_ns from senders where about = 'unread';
 
-create or replace view changed as select service, session, time_ns from events where false;
+create or replace view changed as select project, service, session, time_ns from events where false;
 
 create or replace view twins as select event_id as unit, event_id from events where false

@@ -28,6 +28,7 @@ from collector.engine.duckdb.store import Store
 from collector.measures.families import MeasureQuery, measure_family
 from collector.measures.history import history
 from collector.measures.history_sql import Evaluations
+from collector.projects import only
 from collector.query.filters import terms_of
 from collector.query.group_marks import Mark, mark
 from collector.query.noted import NewMark, add_mark, marks, remove_mark
@@ -196,7 +197,7 @@ def published(store: Store, cluster: Cluster) -> None:
     cluster.insert("kept_newest_rows", store.rows("from kept_newest"), "all")
 
 
-def ask(both: Both, address: str, query: str) -> None:
+def ask(both: Both, address: str, query: str, project: str | None = None) -> None:
     store = both.store
     now = store.rows("select max(time_ns) as at from events")[0]["at"] + 1000
     [one] = store.rows(
@@ -211,7 +212,8 @@ def ask(both: Both, address: str, query: str) -> None:
     parsed = read(
         asked.encode(), endpoint.takes, named, now, filters=endpoint.filters, since=endpoint.since, failure_only=SILENT
     )
-    endpoint.ask(parsed.selection, parsed.options).rows(both, 60)
+    with only(project):
+        endpoint.ask(parsed.selection, parsed.options).rows(both, 60)
 
 
 @pytest.mark.parametrize(("address", "query"), cases(deep=False))
@@ -268,6 +270,18 @@ def test_what_people_add_is_shared(both: Both) -> None:
     assert sorted(row["text"] for row in found) == ["deploy", "rollback"]
     remove_mark(cluster, found[0]["mark_id"])
     assert marks(cluster, 0, NOW * 2, "") == found[1:]
+
+
+@pytest.mark.parametrize(("address", "query"), cases(deep=False)[::3])
+def test_a_project_sees_its_rows_alone(both: Both, address: str, query: str) -> None:
+    """All events are of no project: to one, nothing is there."""
+    ask(both, address, query, "theirs")
+
+
+def test_what_a_project_may_not_read_is_empty(both: Both) -> None:
+    with only("theirs"):
+        assert both.cluster.rows("select count(*) as n from events e join kept_chains using (event_id)") == [{"n": 0}]
+        assert both.cluster.rows("select * from senders") == []
 
 
 def test_a_stream_is_what_the_store_streams(both: Both) -> None:

@@ -24,7 +24,8 @@ IN_ORDER = frozenset(("time_ns", "received_ns", "started", "ended", "until_ns", 
 VERSIONED = ("events", "kept_streaks", "kept_chains")
 SHARDED = tuple(f"{name}_rows" for name in VERSIONED)
 SENDERS = (  # of `seen`, `sampled`, `switches` and `unread`, which `about` tells apart
-    ("collector", "varchar", True), ("about", "varchar", True), ("source", "varchar", True),
+    ("collector", "varchar", True), ("project", "varchar", True), ("about", "varchar", True),
+    ("source", "varchar", True),
     ("service", "varchar", True), ("name", "varchar", True), ("sign", "varchar", True), ("first_ns", "bigint", True),
     ("last_ns", "bigint", True), ("metrics", "varchar", False), ("kept", "double", False), ("signs", "varchar", False),
     ("records", "bigint", False),

@@ -35,8 +35,8 @@ REDIRECTS = """
   where old_id in (select event_id from unpublished where turn = $turn and about = 'redirects')
 """
 SENDERS = """
-  select $collector as collector, $now as version, 0::utinyint as gone, about, source, service, name, sign, first_ns,
-    last_ns, metrics, kept, signs, records
+  select $collector as collector, $now as version, 0::utinyint as gone, project, about, source, service, name, sign,
+    first_ns, last_ns, metrics, kept, signs, records
   from (
     select *, 'seen' as about, '' as name, '' as sign, null::double as kept, null::varchar as signs,
       null::bigint as records from seen
