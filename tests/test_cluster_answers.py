@@ -31,7 +31,7 @@ ASKED = (
     "sessions?from=-3d&limit=20&sort=service,session",
     "sources?sort=service",
 )
-OWN = frozenset(("from", "to", "after", "next", "exact", "newest", "received_time", "last_received"))
+OWN = frozenset(("from", "to", "after", "next", "exact", "newest", "received_time", "last_received", "trend"))
 
 
 def shown(value: Any) -> Any:
