@@ -7,8 +7,8 @@ import random
 import zlib
 
 import pytest
-import zstandard
 
+import collector.zstd
 from collector.errors import Rejected
 from collector.receive.encoding import MOST_MEMBERS, decompress
 from tests.cpu import cpu_seconds
@@ -24,9 +24,8 @@ def raw_deflate(data: bytes) -> bytes:
 
 def zstd(data: bytes, **parameters: int) -> bytes:
     """As a stream, whose size is not told: what is needed to read it is its window."""
-    stream = zstandard.ZstdCompressor(
-        compression_params=zstandard.ZstdCompressionParameters(**parameters)
-    ).compressobj()
+    options = {getattr(collector.zstd.CompressionParameter, name): value for name, value in parameters.items()}
+    stream = collector.zstd.ZstdCompressor(options=options)
     return stream.compress(data) + stream.flush()
 
 
@@ -73,7 +72,7 @@ def test_is_refused(case: str) -> None:
     assert refused.value.status == status
 
 
-EMPTY = {"gzip": gzip.compress(b""), "zstd": zstandard.compress(b"")}
+EMPTY = {"gzip": gzip.compress(b""), "zstd": collector.zstd.compress(b"")}
 SKIPPED = b"\x50\x2a\x4d\x18\0\0\0\0"  # a zstd frame that says nothing
 MANY = {
     "gzip members": (EMPTY["gzip"] * (MOST_MEMBERS + 1), "gzip"),

@@ -26,6 +26,7 @@ LAYERS = (
         "telemetry",
         "times",
         "trace_links",
+        "zstd",
     ),
     ("setting_values",),
     ("access", "columns", "settings", "streak_rules", "switches"),

@@ -14,7 +14,6 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-import zstandard
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry._logs import LogRecord
@@ -39,9 +38,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from collector import zstd
 from tests.conftest import HTTP, RunningCollector
 from tests.doors import PROTOBUF, protobuf, span, traces
-from tests.test_encoding import raw_deflate, zstd
+from tests.test_encoding import raw_deflate
+from tests.test_encoding import zstd as packed
 
 JSON = {"content-type": "application/json"}
 
@@ -58,7 +59,7 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
     "Deflate": raw_deflate,
-    "zstd": zstd,
+    "zstd": packed,
     "identity, gzip": gzip.compress,
 }
 
@@ -465,7 +466,6 @@ def test_the_exporters_of_the_python_sdk(exporter: str, shared: RunningCollector
 
 
 def test_a_zstd_frame_with_a_large_window_is_refused(shared: RunningCollector) -> None:
-    window = zstandard.ZstdCompressionParameters(window_log=27)
-    body = zstandard.ZstdCompressor(compression_params=window).compressobj()
+    body = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 27})
     answer = shared.post("/v1/traces", body.compress(b"{}") + body.flush(), {"content-encoding": "zstd"})
     assert answer.status_code == 400

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
+from collector import zstd
 from collector.recognise.examples import wrong_examples
 from collector.report import Report
 from collector.transcripts.find import find, find_in
@@ -308,7 +308,7 @@ def archived(path: Path, compression: int, members: dict[str, bytes]) -> Path:
         return path
     heads, body = b"", b""
     for name, content in members.items():
-        packed = zstandard.ZstdCompressor().compress(content)
+        packed = zstd.compress(content)
         sizes = struct.pack("<HHHHIII", 0, 93, 0, 0, zlib.crc32(content), len(packed), len(content))
         heads += (
             b"PK\x01\x02"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import zlib
 
-import zstandard
-
+from collector import zstd
 from collector.errors import Rejected
 
 STEP = 1 << 20
 PIECE = 16 << 10  # read at a time: what follows a member is copied, and would be with each of them
 MOST_MEMBERS = 10_000  # gzip members or zstd frames; programs that compress in blocks make one for each 64 KiB or more
 WINDOW = 32 << 20  # of zstd, as the OpenTelemetry Collector uses; unlimited, a frame header alone claims gigabytes
-ZSTD_PIECE = 1 << 10  # 1 KiB of repeated blocks can expand to about 32 MiB before the limit is checked
+ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW.bit_length() - 1}
 
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
@@ -68,18 +67,19 @@ def _zstd(body: bytes, limit: int) -> bytes:
     at = frames = 0
     while at < len(body):  # zstd allows several frames in a row
         frames = _one_more(frames)
-        stream = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
-        while not stream.eof and at < len(body):
-            piece = memoryview(body)[at : at + ZSTD_PIECE]
+        stream = zstd.ZstdDecompressor(options=ZSTD_OPTIONS)
+        while not stream.eof and (at < len(body) or not stream.needs_input):
+            piece = memoryview(body)[at : at + PIECE] if stream.needs_input else b""
             try:
-                out += stream.decompress(piece)
-            except zstandard.ZstdError:
+                out += stream.decompress(piece, STEP)
+            except zstd.ZstdError:
                 said = f"the body is not valid zstd data, or needs a window of more than {WINDOW >> 20} MiB"
                 raise Rejected(said) from None
             _check_size(out, limit)
-            at += len(piece) - len(stream.unused_data)
+            at += len(piece)
         if not stream.eof:
             raise Rejected("the compressed body is cut off")
+        at -= len(stream.unused_data)
     return bytes(out)
 
 

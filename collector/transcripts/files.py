@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from collector import zstd
 from collector.decode.mending import readable
 from collector.transcripts.find import Found
 
@@ -56,9 +57,7 @@ def records(found: Found, start: int, unreadable: Callable[[], None]) -> Records
 def _opened(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         if path.suffix == ".zst":
-            import zstandard
-
-            with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as plain:
+            with zstd.ZstdFile(file) as plain:
                 yield io.BufferedReader(plain)
         else:
             yield file
@@ -213,8 +212,6 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> by
     """The content of a member, also of one that is compressed with zstd, which zipfile can read from Python 3.14 on."""
     if member.compress_type != ZSTANDARD_MEMBER:
         return archive.read(member)
-    import zstandard
-
     with path.open("rb") as file:
         file.seek(member.header_offset)
         head = file.read(LOCAL_HEAD.size)
@@ -224,9 +221,9 @@ def _member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> by
         file.seek(name + extra, 1)
         packed = file.read(member.compress_size)
     try:
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as plain:
+        with zstd.ZstdFile(io.BytesIO(packed)) as plain:
             content = plain.read(member.file_size)
-    except zstandard.ZstdError:
+    except (zstd.ZstdError, EOFError):
         raise zipfile.BadZipFile from None
     if zlib.crc32(content) != member.CRC:
         raise zipfile.BadZipFile
@@ -248,9 +245,7 @@ def _column(value: Any) -> Any:
     if not isinstance(value, bytes):
         return value
     if value.startswith(ZSTANDARD):
-        import zstandard
-
-        value = zstandard.ZstdDecompressor().decompressobj().decompress(value)
+        value = zstd.decompress(value)
     return value.decode("utf-8", "replace")
 
 
