@@ -97,17 +97,16 @@ class Scrubber:
         """
         clean, rules = self._searched(texts)
         if not rules:
-            return clean
+            return texts
         redacted.update(rules)
-        for name in IDS.intersection(texts):
-            if clean[name] != texts[name]:
-                clean[name] = f"{clean[name]} {params_hash(texts[name], self._hash_key):016x}"
+        secret = [name for name in IDS.intersection(texts) if clean[name] != texts[name]]
+        ids = {name: f"{clean[name]} {params_hash(texts[name], self._hash_key):016x}" for name in secret}
         secrets = self._sanitiser.secrets(rules)
-        return {**clean, "redactions": secrets} if secrets else clean
+        return {**clean, **ids, "redactions": secrets} if secrets else {**clean, **ids}
 
     def _searched(self, texts: dict[str, Any]) -> Searched:
-        """What the sanitiser makes of these texts. What it has searched before is known by a keyed digest, so that only
-        clean texts are remembered: a conversation repeats its texts in each request.
+        """What the sanitiser makes of these texts, which must not be changed. What it has searched before is known by a
+        keyed digest, so that only clean texts are remembered: a conversation repeats its texts in each request.
         """
         [document] = written([texts])
         if document is None or len(document) > SEARCHED_BYTES:

@@ -748,8 +748,9 @@ def test_texts_that_are_told_again_are_searched_once(monkeypatch: pytest.MonkeyP
     secret = "gh" + "p_" + "a1B2c3D4" * 5
     scrubber = Scrubber(Sanitiser(load_rules()), b"a key")
     counted: Counter[str] = Counter()
-    first = scrubber.scrub({"message": f"token {secret}"}, counted)
+    told = {"message": f"token {secret}", "session": f"of {secret}", "turn": "1"}
+    first = scrubber.scrub({**told}, counted)
     assert secret not in repr((first, scrubber.__dict__))
     monkeypatch.setattr(Sanitiser, "scrub_report", lambda *_: pytest.fail("searched again"))
-    assert scrubber.scrub({"message": f"token {secret}"}, counted) == first
-    assert counted.total() == 2
+    assert [scrubber.scrub({**told}, counted) for _ in range(2)] == [first] * 2
+    assert counted.total() == 6
