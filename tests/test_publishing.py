@@ -340,6 +340,43 @@ def test_a_late_report_brings_its_session_back(cluster: Cluster) -> None:
     store.close()
 
 
+def test_what_is_noted_is_not_brought_back(cluster: Cluster) -> None:
+    """Where the store has moved an event that is not published yet, the cluster has it at its old place."""
+    store = Store.open("duckdb://:memory:")
+    store.publishing = True
+    then = NOW - 5 * DAY
+    base = {"session": "S", "received_ns": then, "mistake": True}
+    commit(store, [[batch(report(call_id="c1", time_ns=then + SECOND, **base))]])
+    publish(store, cluster)
+    earlier = batch(report(call_id="c1", time_ns=then, **base, _rank=50))
+    commit(store, [[earlier]], Correlator(Lookup(store), fresh=False))
+    [moved] = store.rows("select event_id, time_ns from events")
+    assert moved["time_ns"] == then
+    Older(cluster, Back(store), 2 * DAY, clock=lambda: NOW)([earlier])
+    assert store.rows("select event_id, time_ns from events") == [moved]
+    publish(store, cluster)
+    assert cluster.rows("select event_id, time_ns from events") == [moved]
+    store.close()
+
+
+def test_a_cluster_that_is_away_is_not_asked_with_each_old_report(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, clock = [], [NOW]
+
+    def rows(*_: object, **__: object) -> list[dict[str, Any]]:
+        asked.append(clock[0])
+        raise Unavailable("away", 1)
+
+    monkeypatch.setattr(cluster, "rows", rows)
+    store = Store.open("duckdb://:memory:")
+    older = Older(cluster, Back(store), 2 * DAY, clock=lambda: clock[0])
+    for clock[0] in (NOW, NOW + SECOND, NOW + 20 * SECOND):
+        older([batch(report(call_id="c", session="S", time_ns=NOW - 5 * DAY))])
+    assert asked == [NOW, NOW + 20 * SECOND]
+    store.close()
+
+
 def killed(front: Front, start_collector: Callable[..., RunningCollector], kills: int, chance: random.Random) -> None:
     """Sends sessions to two collectors that are killed, as the cluster is, and counts at the end."""
     url = front.database()

@@ -151,9 +151,7 @@ def _rows(request: Asked, found: RuleFile, options: Mapping[str, Any], row: Try)
     rows = []
     for rule in found.rules:
         if only in ("", rule.name):
-            past = state.looked_back(
-                state.store, rule, steps, failure_only=state.failure_only, timeout_s=left_s()
-            )
+            past = state.looked_back(state.store, rule, steps, failure_only=state.failure_only, timeout_s=left_s())
             rows.append(row(rule, found.receivers, past, timeout_s=left_s()))
     return {
         "ok": True,
