@@ -58,6 +58,8 @@ def tokens(settings: Settings) -> Tokens:
 def application(store: Store, **state: Any) -> Litestar:
     known = {
         "store": store,
+        "local": store,
+        "publisher": None,
         "keeper": SimpleNamespace(settle=lambda seconds: True),
         "writer": SimpleNamespace(settle=lambda: True),
         "settings": Settings(),
