@@ -16,7 +16,8 @@ TITLES: Mapping[str, str] = {name: title for group in MENU.values() for name, ti
 FIRST = "overview"
 # Links to other pages do not carry the subject of a detail page as a filter.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service"), "streak": ("session", "service"),
+    "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service", "project"),
+    "streak": ("session", "service"),
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import io
 import json
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,17 @@ from nanoarrow import ArrayStream
 
 from collector.access import RIGHTS
 from collector.cluster.dialect import translated
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.stream import write_stream
+from collector.projects import only
 from collector.query.filters import DIMENSIONS
 from collector.tokens.file import TokenFile
+from dashboard.menu import MENU
 from tests.conftest import HTTP, RunningCollector, wait_until
 from tests.doors import logs, spans
+from tests.recorded import event
+from tests.shown import tables
 
 PROJECTS = ("alpha", "beta")
 NOW = time.time_ns() - 60 * 10**9
@@ -137,6 +143,7 @@ def test_counts_of_equal_bytes_are_exact_in_both_and_in_all(two: RunningCollecto
     assert [health[name]["events"] for name in own_events] == [*own_events.values()]
     assert [health[name]["duplicate"] for name in own_events] == [9, 9, 27]
     assert not any(health[name]["unaccounted"] for name in own_events)
+    assert health["alpha"]["errors"] is health["alpha"]["refused"] is None, "not told, which is not none"
     by_project = asked(two, tokens["whole"], "/api/v1/breakdown", by="project")["rows"]
     assert {row["project"]: row["calls"] for row in by_project} == {"alpha": 12, "beta": 13, None: 13}
     of_beta = asked(two, tokens["whole"], "/api/v1/breakdown", project="beta", by="tool")["rows"]
@@ -345,6 +352,48 @@ def test_what_stands_where_an_arrow_value_is_null_is_nothing() -> None:
         with ArrayStream.from_readable(io.BytesIO(out.getvalue())) as stream:
             read = stream.read_all()
         assert [tuple(row.values()) for row in read.to_pylist()] == cursor.execute(asked).fetchall()
+
+
+def test_pages_with_a_token_of_one_project(
+    two: RunningCollector, tokens: Mapping[str, str], open_app: Callable[..., Any]
+) -> None:
+    """Every page is complete and tells nothing of the other; what is not told to one project is not shown as none."""
+    for page in (name for pages in MENU.values() for name, _ in pages):
+        app = open_app(two.url, page, token=tokens["alpha"])
+        assert not app.exception, page
+        captions = [each.value for each in app.caption]
+        assert not [said for said in captions if "failed (id" in said], page
+        shown = str([app.main, app.sidebar]) + str([table.data for table in tables(app)])
+        assert "beta" not in shown, page
+        if page == "health":
+            assert any("counted over all projects" in said for said in captions)
+            assert "Errors of the collector itself" not in shown
+    app = open_app(two.url, "sessions", token=tokens["whole"])
+    links = [place for table in tables(app) for place in table.links]
+    assert {project: any(f"project={project}" in place for place in links) for project in PROJECTS} == dict.fromkeys(
+        PROJECTS, True
+    ), "sessions of one name are told apart"
+
+
+def test_views_of_projects_that_nobody_asks_for_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A header can name any project, also one that there never was."""
+    monkeypatch.setattr("collector.engine.duckdb.only.MOST", 3)
+
+    def names() -> set[str]:
+        asked = "select database_name as n from duckdb_databases() where starts_with(database_name, 'only_')"
+        with only(None):
+            return {bytes.fromhex(row["n"].removeprefix("only_")).decode() for row in store.rows(asked)}
+
+    store.write(Changes(1, events=[event(1, event_id=n, project=f"p{n}") for n in range(9)]))
+    with only("p0"), store._cursor(30) as kept:
+        for number in range(1, 9):
+            with only(f"p{number}"):
+                assert store.rows("select project from events") == [{"project": f"p{number}"}]
+        assert names() == {"p0", "p6", "p7", "p8"}
+        assert kept.execute("select project from events").fetchall() == [("p0",)], "it is in use"
+    with only("p5"):
+        assert store.rows("select project from events") == [{"project": "p5"}]
+    assert names() == {"p5", "p6", "p7", "p8"}, "the longest unused went"
 
 
 def test_a_statement_of_one_project_reads_nothing_else_of_a_cluster() -> None:

@@ -31,6 +31,11 @@ from collector.projects import PROJECT
 
 STARTED = time.monotonic()
 FOR_ALL = {RIGHT: OPEN}
+# Parts of `health` that are counted over all projects.
+OF_ALL = (
+    "queue", "aside", "keeper", "refused", "sources", "checkpoints", "errors", "answer_p99_ms", "commit_p99_ms",
+    "lag_seconds", "failures", "redactions", "forward", "langfuse", "cluster",
+)  # fmt: skip
 TRIAL_S = 2.0  # for each thing that is tried before the collector is called ready
 
 
@@ -89,7 +94,7 @@ def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
 @get("/api/v1/health", sync_to_thread=True, summary="Accepted = stored + duplicate + dropped by reason")
 def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """What became of every record ever accepted, and the state of store and queue; to a token of one project, of its
-    own records.
+    own records, and null for what is counted over all projects.
     """
     read_none(request.scope["query_string"])
     store: Store = request.app.state.local
@@ -135,22 +140,8 @@ def _of_project(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         **account(0, state.store, settled=settled),
         "events": state.store.rows("select count(*) as n from events")[0]["n"],
-        "queue": {"requests": 0, "records": 0, "bytes": 0, "receiving_bytes": 0},
-        "aside": {"requests": 0, "records": 0},
-        "keeper": _keeper(state),
-        "refused": {},
-        "sources": {},
         "uptime_seconds": round(time.monotonic() - STARTED, 1),
-        "checkpoints": 0,
-        "errors": [],
-        "answer_p99_ms": None,
-        "commit_p99_ms": None,
-        "lag_seconds": None,
-        "failures": {},
-        "redactions": {},
-        "forward": None,
-        "langfuse": None,
-        "cluster": None,
+        **dict.fromkeys(OF_ALL),
         "store": {"path": ":memory:"},
         "not_exported": "",
         "tokens": _tokens(request),

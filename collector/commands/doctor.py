@@ -173,11 +173,11 @@ def _skew(answer: httpx.Response) -> Iterator[Check]:
 
 
 def _health(health: Mapping[str, Any]) -> Iterator[Check]:
-    failures = {part: int(count) for part, count in health.get("failures", {}).items() if count}
+    failures = {part: int(count) for part, count in (health.get("failures") or {}).items() if count}
     counted = f"collector: {plural(health['accepted'], 'record')} accepted, {health['stored']:,} stored"
     if wrong := health.get("unaccounted"):
         yield Check("fail", f"{counted}; {wrong:,} not accounted for", "report it with the collector's log")
-    elif aside := health.get("aside", {}).get("records"):
+    elif aside := (health.get("aside") or {}).get("records"):
         remedy = f"report it with the collector's log; {AFTER_UPDATE}"
         yield Check("warn", f"{counted}; {aside:,} could not be stored, kept aside", remedy)
     elif failures:

@@ -33,27 +33,41 @@ def body(page: Page) -> None:
     if not said:
         return
     dropped = components.as_json(said.get("dropped")) or {}
-    left, right = components.pair("health")
-    with left:
-        with components.part("Records that were no event, by reason"):
-            told = {f"{why}: {words.DROPPED[why]}" if why in words.DROPPED else why: dropped[why] for why in dropped}
-            _counts(page, told, "reason", "records")
-        with components.part("Events by source", SINCE):
-            _counts(page, components.as_json(said.get("sources")) or {}, "source", "events",
-                    lambda row: components.address(page, "live", source=row["source"]))  # fmt: skip
-    with right:
-        with components.part("Secrets and personal data cut, by rule", SINCE):
-            _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
-        with components.part("Requests that were not taken, by reason", SINCE):
-            _counts(page, components.as_json(said.get("refused")) or {}, "why", "requests")
-    with components.part("Errors of the collector itself", "The last twenty lines of its log that are no mere news."):
-        _errors(page, components.as_json(said.get("errors")) or [])
+    if said.get("errors") is None:
+        components.quiet("What is counted over all projects at once is shown to who may see all of them.")
+        _dropped(page, dropped)
+    else:
+        _of_all(page, said, dropped)
     if tokens := components.as_json(said.get("tokens")):
         with components.part("What tokens used", SINCE):
             _tokens(page, tokens)
     if forward := components.as_json(said.get("forward")):
         with components.part(f"Copies to {words.plain(forward['to'])}", SINCE):
             _counts(page, forward["requests"], "fate", "copies")
+
+
+def _of_all(page: Page, said: Mapping[str, Any], dropped: Mapping[str, float]) -> None:
+    """What is counted over all projects, beside the records that were no event."""
+    counts = {name: components.as_json(said.get(name)) or {} for name in ("sources", "redactions", "refused")}
+    left, right = components.pair("health")
+    with left:
+        _dropped(page, dropped)
+        with components.part("Events by source", SINCE):
+            _counts(page, counts["sources"], "source", "events",
+                    lambda row: components.address(page, "live", source=row["source"]))  # fmt: skip
+    with right:
+        with components.part("Secrets and personal data cut, by rule", SINCE):
+            _counts(page, counts["redactions"], "rule", "cuts")
+        with components.part("Requests that were not taken, by reason", SINCE):
+            _counts(page, counts["refused"], "why", "requests")
+    with components.part("Errors of the collector itself", "The last twenty lines of its log that are no mere news."):
+        _errors(page, components.as_json(said.get("errors")) or [])
+
+
+def _dropped(page: Page, dropped: Mapping[str, float]) -> None:
+    with components.part("Records that were no event, by reason"):
+        told = {f"{why}: {words.DROPPED[why]}" if why in words.DROPPED else why: dropped[why] for why in dropped}
+        _counts(page, told, "reason", "records")
 
 
 def _cluster(told: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from dashboard.parts import components, endings, fresh_rows, link_table, words
 WORST = "-worst_streak,-errors"
 ANY = "any"
 NAMES = (
-    "session", "service", "model", "started", "ended", "state", "ended_in", "calls", "errors", "lasting",
+    "session", "project", "service", "model", "started", "ended", "state", "ended_in", "calls", "errors", "lasting",
     "not_known_yet", "worst_streak", "seconds", "strip",
 )  # fmt: skip
 
@@ -40,7 +40,9 @@ def body(page: Page) -> None:
             ),
             columns,
             caption=f"Sessions. Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}.",
-            to=lambda row: components.address(page, "session", session=row["id"], service=row["service"]),
+            to=lambda row: components.address(
+                page, "session", session=row["id"], service=row["service"], project=row["project"]
+            ),
             usual=WORST,
             wide=("service", "model", "started"),
             cut=answer.cut,

@@ -16,7 +16,7 @@ import duckdb
 
 from collector.engine.duckdb.connection import Connection, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
-from collector.engine.duckdb.only import confine
+from collector.engine.duckdb.only import Confining
 from collector.engine.duckdb.schema import POSITION
 from collector.engine.duckdb.stream import write_stream
 from collector.engine.whole_hours import Edge, WholeHours
@@ -124,7 +124,7 @@ class Reader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._confining = threading.Lock()
+        self._confining = Confining()
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
         """The result as one dict per row. Parameters are `$name`, and may be more than it uses. Raises QueryTimeout."""
@@ -176,10 +176,8 @@ class Reader:
 
     @contextmanager
     def _cursor(self, timeout_s: float, *, confined: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-        with self._connection.cursor() as cursor:
-            if confined and (project := PROJECT.get()):
-                with self._confining:
-                    confine(cursor, project)
+        project = PROJECT.get() if confined else None
+        with self._connection.cursor() as cursor, self._confining.to(project, cursor):
             timer = threading.Timer(timeout_s, cursor.interrupt)
             timer.daemon = True
             timer.start()
