@@ -119,3 +119,14 @@ def test_filters_choose_the_streaks_and_the_errors(store: Store) -> None:
         "read_file": (1, 0), "z": (1, 1),
     }  # fmt: skip
     assert costs(Selection(NOW - HOUR, NOW), ["tool"]).rows(store) == []
+
+
+def test_who_tells_nothing_is_named_though_anothers_sender_of_this_name_does(store: Store) -> None:
+    tells = event(198, operation="model", tool=None, input_tokens=10, project="shop")
+    other = {"project": "other", "session": "theirs"}
+    shop = [failed(200, project="shop"), failed(199, project="shop"), tells]
+    holding(store, [*shop, failed(197, **other), failed(196, **other), event(1)])
+    [row] = costs(EVER, []).rows(store)
+    assert (row["streaks"], row["tokens_not_told_by"], row["money_not_told_by"]) == (2, ["api"], ["api"])
+    rows = {row["project"]: row["tokens_not_told_by"] for row in costs(EVER, ["project"]).rows(store)}
+    assert rows == {"shop": [], "other": ["api"]}

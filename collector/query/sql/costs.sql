@@ -2,12 +2,12 @@
 -- last mistake), the model requests outside of streaks that asked for failed calls, and retries of errors that no later attempt repaired.
 -- Streaks and chains are read from what the store keeps of them, requests from the events.
 with streaks as materialized (
-  select {firsts}coalesce(service, source) as sender, project as of_project, service as of_service, session as of_session, subagent as of_subagent, length, started, from_sequence, first_event_id, ended, to_sequence,
+  select {firsts}coalesce(service, source) as sender, coalesce(project, '') as whose, project as of_project, service as of_service, session as of_session, subagent as of_subagent, length, started, from_sequence, first_event_id, ended, to_sequence,
     last_event_id, state = 'recovered' as succeeded, until_ns, calls, busy_ms, told, input_tokens, output_tokens, cost_usd
   from ({streaks})
 ),
 errors as materialized (
-  select {keys}coalesce(service, source) as sender, event_id, time_ns, case when operation = 'tool' then asked_by end as asked_by,
+  select {keys}coalesce(service, source) as sender, coalesce(project, '') as whose, event_id, time_ns, case when operation = 'tool' then asked_by end as asked_by,
     operation = 'tool' as called, next_duration_ms, case when retried and recovered = false then next_request end as next_request
   from ({judged}) where {where}
 ),
@@ -34,14 +34,19 @@ inside as (               -- those between the first mistake of a streak and its
   where (r.time_ns, r.sequence, r.request) > (s.started, s.from_sequence, s.first_event_id)
     and (s.succeeded or (r.time_ns, r.sequence, r.request) < (s.ended, s.to_sequence, s.last_event_id))
 ),
-telling as (              -- who tells tokens, and who tells money
-  select coalesce(service, source) as sender, count(coalesce(input_tokens, output_tokens)) > 0 as tokens, count(cost_usd) > 0 as money
+telling as (              -- who tells tokens, and who tells money; senders of two projects may have one name
+  select coalesce(service, source) as sender, coalesce(project, '') as whose, count(coalesce(input_tokens, output_tokens)) > 0 as tokens, count(cost_usd) > 0 as money
   from events
   where time_ns >= least($start_ns - {asked}, (select min(started) from streaks)) and time_ns <= $until_ns + {asked}
     and (coalesce(input_tokens, output_tokens) is not null or cost_usd is not null)
   group by all
 ),
-senders as (select {keys}sender from streaks union select {keys}sender from errors where called or next_request is not null),
+senders as (
+  select {keys}sender, bool_and(coalesce(tokens, false)) as tokens, bool_and(coalesce(money, false)) as money
+  from (select {keys}sender, whose from streaks union select {keys}sender, whose from errors where called or next_request is not null) as asked
+  left join telling using (sender, whose)
+  group by all
+),
 parts as (
   select {keys}count(*) as streaks, sum(length) as mistakes, sum(calls) as calls, sum(until_ns - started) / 1e9 as seconds,
     sum(busy_ms) as busy_ms, sum(told) as told, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
@@ -63,9 +68,9 @@ parts as (
   from again join requests using (request)
   {group}
   union all by name
-  select {keys}list(sender order by sender) filter (not coalesce(tokens, false)) as tokens_not_told_by,
-    list(sender order by sender) filter (not coalesce(money, false)) as money_not_told_by
-  from senders left join telling using (sender)
+  select {keys}list(sender order by sender) filter (not tokens) as tokens_not_told_by,
+    list(sender order by sender) filter (not money) as money_not_told_by
+  from senders
   {group}
 )
 select {keys}{sums} from parts {group}
