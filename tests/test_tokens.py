@@ -55,6 +55,18 @@ def test_a_token_may_do_what_it_was_made_for_until_it_is_revoked(file: TokenFile
     assert [(token.name, bool(token.revoked_ns)) for token in tokens.named()] == [("ci", True), ("ci", False)]
 
 
+def test_what_a_token_used_is_not_told_of_another_project_s_with_its_name(file: TokenFile) -> None:
+    tokens = Tokens(file, Settings())
+    tokens.create("agents", [INGEST], "shop")
+    tokens.revoke("agents")
+    _, text = tokens.create("agents", [INGEST], "web")
+    tokens.admit(bearer(text), INGEST)
+    assert [tokens.used(token)["requests"] for token in tokens.named()] == [0, 1]
+    assert tokens.apart
+    tokens.revoke("agents")
+    assert tokens.apart, "what was sent with them is still there"
+
+
 def test_a_running_collector_notices_what_is_made_and_revoked_beside_its_store(
     file: TokenFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +165,15 @@ def test_one_token_of_two_settings_may_do_both() -> None:
     tokens = Tokens(TokenFile(None), Settings(ingest_tokens=("a", "b"), query_tokens=("b",)))
     assert tokens.admit(bearer("b"), INGEST) == Access("", frozenset((INGEST, READ, MAINTAIN)))
     assert refusal(tokens, READ, **bearer("a")) == (403, "this token is not valid here: it lacks the right 'read'")
+
+
+def test_a_query_token_maintains_nothing_once_there_are_admins(file: TokenFile) -> None:
+    tokens = Tokens(file, Settings(query_tokens=("a",)))
+    assert MAINTAIN in tokens.admit(bearer("a"), READ).rights
+    _, root = tokens.create("root", [ADMIN])
+    assert tokens.admit(bearer("a"), READ).rights == {READ}
+    assert refusal(tokens, MAINTAIN, **bearer("a")) == (403, "this token is not valid here: it lacks the right 'admin'")
+    assert MAINTAIN in tokens.admit(bearer(root), MAINTAIN).rights
 
 
 def test_a_collector_refuses_a_token_as_soon_as_it_is_revoked(start_collector: Callable[..., RunningCollector]) -> None:

@@ -97,7 +97,7 @@ def row_of(tokens: Tokens, token: Token) -> dict[str, Any]:
         "created": rfc3339(token.created_ns),
         "revoked": rfc3339(token.revoked_ns) if token.revoked_ns else None,
         "limits": msgspec.to_builtins(token.limits),
-        **tokens.used(token.name),
+        **tokens.used(token),
     }
 
 

@@ -35,7 +35,7 @@ class Tokens:
     def __init__(self, file: TokenFile, settings: Settings) -> None:
         self._file = file
         self._unnamed = dict(unnamed(settings))
-        self._meters: dict[str, Meter] = {}
+        self._meters: dict[tuple[str, str | None], Meter] = {}
         self._local = settings.http.host in LOOPBACK
         self._lock = Lock()
         self._looked = time.monotonic()
@@ -66,9 +66,9 @@ class Tokens:
 
     @property
     def apart(self) -> bool:
-        """Whether a token in force is for one project alone."""
+        """Whether a token was ever made for one project alone: what was sent with it stays that project's."""
         self._look()
-        return any(token.project and not token.revoked_ns for token in self._file.held.tokens)
+        return any(token.project for token in self._file.held.tokens)
 
     def asks(self, right: str) -> bool:
         """Whether this right needs a token."""
@@ -79,11 +79,11 @@ class Tokens:
         self._look()
         return self._file.held.tokens
 
-    def used(self, name: str) -> dict[str, int]:
-        """What the tokens of this name have used since the collector started, by kind; and how often one was refused
-        for a limit.
+    def used(self, token: Token) -> dict[str, int]:
+        """What the tokens of this name and project have used since the collector started, by kind; and how often one
+        was refused for a limit.
         """
-        return dict(self._meters[name].used)
+        return dict(self._meters[token.name, token.project].used)
 
     def create(
         self, name: str, rights: Iterable[str], project: str | None = None, limits: Limits = NO_LIMITS
@@ -115,9 +115,12 @@ class Tokens:
     def _settle(self) -> None:
         held = self._file.held
         self._asked = self._file.guarded.union(*(access.rights for access in self._unnamed.values()))
-        self._digests = [(digest(text, held.key), access) for text, access in self._unnamed.items()]
+        self._digests = [
+            (digest(text, held.key), _without_admin(access) if ADMIN in self._asked else access)
+            for text, access in self._unnamed.items()
+        ]
         for token in held.tokens:
-            meter = self._meters.setdefault(token.name, Meter(token.name, token.limits))
+            meter = self._meters.setdefault((token.name, token.project), Meter(token.name, token.limits))
             meter.limits = token.limits  # the last of a name is the one in force
             if not token.revoked_ns:
                 self._digests.append((token.digest, _access(token, meter)))
@@ -141,6 +144,11 @@ def unnamed(settings: Settings) -> Iterator[tuple[str, Access]]:
     )
     for text in dict.fromkeys(text for texts, _ in lists for text in texts):
         yield text, Access("", frozenset().union(*(rights for texts, rights in lists if text in texts)))
+
+
+def _without_admin(access: Access) -> Access:
+    """What a token of the settings may do once there are tokens for admins: maintaining is theirs alone."""
+    return access if ADMIN in access.rights else replace(access, rights=access.rights - {MAINTAIN})
 
 
 def _access(token: Token, meter: Meter) -> Access:
@@ -171,4 +179,5 @@ def _refused(right: str, given: str, known: Access | None) -> Rejected:
     if known is None:
         return Rejected("this token is not valid here", 403)
     who = f"the token {known.name!r}" if known.name else "this token"
-    return Rejected(f"{who} is not valid here: it lacks the right {right!r}", 403)
+    named = ADMIN if right == MAINTAIN else right
+    return Rejected(f"{who} is not valid here: it lacks the right {named!r}", 403)
