@@ -60,7 +60,7 @@ create table if not exists senders_rows (
   {senders},
   version            UInt64,
   gone               UInt8
-) engine = {small}
+) engine = {versions}
 order by (collector, project, about, source, service, name, sign)
 settings {settings};
 
@@ -71,22 +71,12 @@ create table if not exists redirects_rows (
   {redirects},
   version            UInt64,
   gone               UInt8
-) engine = {small}
+) engine = {versions}
 order by old_id
 ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalSecond({retention})
 settings {settings};
 
 create or replace view redirects as select * except (version, gone) from redirects_rows final;
-
--- Which collector published the events of a request: who wrote it first. Another that took the same request leaves it alone.
-create table if not exists requests_rows (
-  identity           UUID,
-  collector          LowCardinality(String),
-  received_ns        Int64 codec(Delta, ZSTD(1))
-) engine = {plain}
-order by (identity, collector)
-ttl toDateTime(intDiv(received_ns, 1000000000)) + toIntervalDay(2)
-settings {settings};
 
 -- How far each collector has come: everything that it answered before `published_ns` is published; `pending` counts what is not.
 create table if not exists collectors_rows (
@@ -96,7 +86,7 @@ create table if not exists collectors_rows (
   pending            UInt64,
   version            UInt64,
   gone               UInt8
-) engine = {small}
+) engine = {versions}
 order by collector
 settings {settings};
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from collector.cluster.client import Cluster, ClusterError
-from collector.cluster.tables import VERSIONED, Layout, faults, make, statements
+from collector.cluster.tables import EXPIRY, VERSIONED, Layout, faults, make, statements
 from collector.errors import Unavailable
 from collector.setting_values import place_of
 from tests.clickhouse import Front
@@ -47,7 +47,9 @@ def test_values_tokens_and_errors(clickhouse: Front) -> None:
     cluster, away = Cluster(clickhouse.database()), Cluster(f"clickhouse://ann:{'s' * 5}@127.0.0.1:{free_port()}/m")
     assert faults(cluster) == [f"the database {cluster.database} has no tables: run misstep cluster init"]
     make(cluster, Layout(), 86_400, ["team"])
-    make(cluster, Layout(), 86_400, ["team", "prompt.version"])  # again, with one more
+    make(cluster, Layout(), 2 * 86_400, ["team", "prompt.version"])  # again, with one more, and kept for longer
+    made = cluster.rows("select create_table_query as made from system.tables where database = currentDatabase()")
+    assert [row["made"].count("toIntervalSecond(172800)") for row in made if "TTL" in row["made"]] == [1] * 4
     assert faults(cluster, ["team", "prompt.version"]) == []
     assert "run misstep cluster init" in faults(cluster, ["other"])[0]
 
@@ -92,6 +94,8 @@ def test_tables_of_replicas_and_shards() -> None:
     assert all("on cluster `all`" in each for each in replicas + shards)
     assert all("Replicated" in each for each in replicas if each.startswith("create table"))
     text = "\n".join(shards)
+    kept = [name for name, _ in EXPIRY.findall(";\n".join(shards))]
+    assert kept == [*(f"{name}_shard" for name in VERSIONED), "redirects_rows"]
     for name in VERSIONED:
         assert f"create table if not exists {name}_shard on cluster `all` (" in text
         assert f"create or replace view {name} on cluster `all` as select * except" in text

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from collector.cluster import publish as publishing
 from collector.cluster.client import Cluster
 from collector.cluster.older import Older
-from collector.cluster.publish import insert_arrow, send
+from collector.cluster.publish import Publisher, insert_arrow, send
 from collector.cluster.tables import VERSIONED, Layout, make, published
 from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
@@ -208,6 +209,74 @@ def test_an_existing_store_is_moved_and_compared(clickhouse: Front, tmp_path: Pa
     cluster.close()
 
 
+class Noting:
+    """A store in which there is always something new, as under load."""
+
+    collector = "busy"
+
+    def __init__(self, waiting: int) -> None:
+        self.waiting, self.taken = waiting, 0
+
+    def open(self, place: str) -> None: ...
+
+    def take(self, most: int) -> Turn | None:
+        self.taken += 1
+        return Turn(self.taken, {}) if self.waiting else None
+
+    def done(self, turn: Turn) -> None:
+        time.sleep(0.01)
+
+    def pending(self) -> int:
+        return self.waiting
+
+    def senders(self, since_ns: int) -> bytes:
+        return b""
+
+
+def test_under_load_there_is_an_end_to_what_an_answer_waits_for(clickhouse: Front) -> None:
+    """And others, who see what waits, no longer wait for a collector that left with nothing to publish."""
+    cluster = Cluster(url := clickhouse.database())
+    make(cluster, Layout(), 90 * 86_400)
+    store = Noting(3)
+    publisher = Publisher(store, Cluster(url))
+    publisher.start()
+    for _ in range(2):
+        publisher.noted()
+        assert publisher.settle(10)
+    assert publisher.state()["behind_seconds"] < 10
+    [told] = cluster.rows("select collector, pending from collectors")
+    assert told == {"collector": "busy", "pending": 3}
+    store.waiting = 0
+    assert publisher.state()["waiting_rows"] == 0
+    publisher.noted()
+    publisher.close()
+    assert cluster.rows("select collector from collectors") == []
+    cluster.close()
+
+
+def test_a_problem_is_over_when_the_cluster_answers_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if nothing waits, and only the sign of life failed."""
+    monkeypatch.setattr(publishing, "AWAY_S", 0.1)
+    monkeypatch.setattr(publishing, "HEARTBEAT_S", 4)
+    failing = [Unavailable("gone", 1)]
+    insert = cluster.insert
+
+    def inserted(table: str, rows: list[dict[str, Any]], token: str) -> None:
+        if failing:
+            raise failing.pop()
+        insert(table, rows, token)
+
+    monkeypatch.setattr(cluster, "insert", inserted)
+    publisher = Publisher(Noting(0), cluster)
+    publisher.start()
+    wait_until(lambda: not failing and publisher.settle(0.1), 5)
+    failing.append(Unavailable("gone again", 1))
+    publisher._beaten -= 60
+    wait_until(lambda: publisher.state()["problem"] == "gone again", 8)
+    wait_until(lambda: publisher.state()["problem"] == "", 3)
+    publisher.close()
+
+
 def test_what_retention_removes_here_stays_in_the_cluster(cluster: Cluster) -> None:
     """And goes in whole sessions, and not before it is published and computed."""
     store = Store.open("duckdb://:memory:")
@@ -268,6 +337,43 @@ def test_a_late_report_brings_its_session_back(cluster: Cluster) -> None:
     assert sorted(row["call_id"] for row in chains) == ["c0", "c1", "c3", "c9"]
     [denied] = cluster.rows("select length from kept_streaks where kind = 'denied' and scope = 'session'")
     assert denied["length"] == 1
+    store.close()
+
+
+def test_what_is_noted_is_not_brought_back(cluster: Cluster) -> None:
+    """Where the store has moved an event that is not published yet, the cluster has it at its old place."""
+    store = Store.open("duckdb://:memory:")
+    store.publishing = True
+    then = NOW - 5 * DAY
+    base = {"session": "S", "received_ns": then, "mistake": True}
+    commit(store, [[batch(report(call_id="c1", time_ns=then + SECOND, **base))]])
+    publish(store, cluster)
+    earlier = batch(report(call_id="c1", time_ns=then, **base, _rank=50))
+    commit(store, [[earlier]], Correlator(Lookup(store), fresh=False))
+    [moved] = store.rows("select event_id, time_ns from events")
+    assert moved["time_ns"] == then
+    Older(cluster, Back(store), 2 * DAY, clock=lambda: NOW)([earlier])
+    assert store.rows("select event_id, time_ns from events") == [moved]
+    publish(store, cluster)
+    assert cluster.rows("select event_id, time_ns from events") == [moved]
+    store.close()
+
+
+def test_a_cluster_that_is_away_is_not_asked_with_each_old_report(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, clock = [], [NOW]
+
+    def rows(*_: object, **__: object) -> list[dict[str, Any]]:
+        asked.append(clock[0])
+        raise Unavailable("away", 1)
+
+    monkeypatch.setattr(cluster, "rows", rows)
+    store = Store.open("duckdb://:memory:")
+    older = Older(cluster, Back(store), 2 * DAY, clock=lambda: clock[0])
+    for clock[0] in (NOW, NOW + SECOND, NOW + 20 * SECOND):
+        older([batch(report(call_id="c", session="S", time_ns=NOW - 5 * DAY))])
+    assert asked == [NOW, NOW + 20 * SECOND]
     store.close()
 
 

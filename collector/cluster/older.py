@@ -17,15 +17,16 @@ from collector.errors import Unavailable
 from collector.recent import Recent
 from collector.report import Report
 from collector.seldom import Seldom
-from collector.times import DAY, HOUR, MINUTE
+from collector.times import DAY, HOUR, MINUTE, SECOND
 
 AROUND_NS = 2 * DAY  # of a session, what is nearer: streaks and chains end at a pause of an hour
 AGAIN_NS = 5 * MINUTE  # until a session is looked for again: retention may remove it every ten minutes
 PATIENCE_S = 10.0
+AWAY_NS = 15 * SECOND  # until a cluster that did not answer is asked again: meanwhile nothing is written
 REMEMBERED = 20_000  # sessions and calls that were looked for
 TIME = {"events": "time_ns", "kept_streaks": "started", "kept_chains": "time_ns"}
 SESSIONS = """
-  select distinct service, session from events
+  select distinct session from events
   where time_ns between {low:Int64} and {high:Int64}
     and (session in {sessions:Array(String)} or call_id in {calls:Array(String)}) and session is not null
 """
@@ -49,16 +50,19 @@ class Older:
         self._clock = clock
         self._sought: Recent[int] = Recent(REMEMBERED)
         self._seldom = Seldom()
+        self._away_until = 0
 
     def __call__(self, batches: Iterable[Batch]) -> None:
         """Never raises: while the cluster is away, what comes is folded with what is here."""
-        horizon = self._clock() - self._local_ns
+        now = self._clock()
+        horizon = now - self._local_ns
         old = [report for batch in batches for report in batch.reports if report["time_ns"] < horizon]
-        if not old:
+        if not old or now < self._away_until:
             return
         try:
             self._bring(old)
         except (Unavailable, ClusterError) as error:
+            self._away_until = self._clock() + AWAY_NS
             if self._seldom.due(str(error)):
                 log.warning("old calls are stored without what the cluster has of them", error=str(error)[:300])
 

@@ -49,7 +49,7 @@ class Publisher:
         self._since = time.time_ns()  # everything answered before is published
         self._beaten = self._told = 0.0
         self._senders_ns = 0
-        self.pending = 0
+        self._beaten_pending = 0
         self.problem = ""  # why nothing can be published now
         self._asked = False
         self._seldom = Seldom()
@@ -61,9 +61,14 @@ class Publisher:
         self._loop.start()
 
     def close(self) -> None:
-        """Publishes what it can in a moment; what is left is published after the next start."""
-        self.settle(CLOSE_S)
+        """Publishes what it can in a moment; what is left is published after the next start. If nothing is, others need
+        not wait to hear of this collector.
+        """
+        published = self.settle(CLOSE_S)
         self._loop.close()
+        if published and not self._outbox.pending():
+            with suppress(Unavailable, ClusterError):
+                self._beat(0, gone=True)
         self._cluster.close()
 
     def noted(self) -> None:
@@ -83,12 +88,13 @@ class Publisher:
 
     def state(self) -> dict[str, Any]:
         """For Health: where to, what waits since when, and why."""
-        behind = (time.time_ns() - self._since) / 1e9 if self.pending or self.problem else 0.0
+        waiting = self._outbox.pending()
+        behind = (time.time_ns() - self._since) / 1e9 if waiting or self.problem else 0.0
         return {
             "to": self._cluster.place.address,
             "database": self._cluster.database,
             "collector": self._outbox.collector,
-            "waiting_rows": self.pending,
+            "waiting_rows": waiting,
             "behind_seconds": round(behind, 1),
             "problem": self.problem,
         }
@@ -96,46 +102,56 @@ class Publisher:
     def _work(self) -> bool:
         with self._wake:
             self._wake.wait_for(lambda: self._asked or self._loop.closing, EVERY_S)
-            self._wake.wait_for(lambda: self._done < self._noted or self._loop.closing, HEARTBEAT_S)
+            self._wake.wait_for(
+                lambda: self._done < self._noted or bool(self.problem) or self._loop.closing, HEARTBEAT_S
+            )
             if self._loop.closing:
                 return False
             noted, self._asked = self._noted, False
         began = time.time_ns()
         try:
-            self._publish()
+            published = self._publish()
         except (Unavailable, ClusterError, CalledOff) as error:
             self._away(error)
             return True
         with self._wake:
-            self.problem, self._done, self._since = "", noted, began
+            self.problem = ""
+            if published:
+                self._done, self._since = noted, began
             self._wake.notify_all()
         return True
 
-    def _publish(self) -> None:
-        """All turns that are due."""
+    def _publish(self) -> bool:
+        """Takes turns until what waited at the beginning is published; whether it is. What comes meanwhile is for the
+        next time: under load there would be no end to it.
+        """
         if not self._opened:
             self._outbox.open(f"{self._cluster.place.address}/{self._cluster.database}")
             self._opened = True
-        while not self._loop.closing:
-            self._turn = self._turn or self._outbox.take(MOST)
-            if self._turn is None:
-                break
-            if not self.pending:  # others must know before the rows are there
-                self._beat(self._outbox.pending())
-            send(self._cluster, self._outbox.collector, self._turn)
-            self._outbox.done(self._turn)
-            self._turn = None
-            self.pending = self._outbox.pending()
-            if self.problem:
-                log.info("publishing to the cluster goes on", waiting_rows=self.pending)
-                self.problem = ""
+        if self._turn:
+            self._send(self._turn)
+        left = self._outbox.pending()
+        while left > 0 and not self._loop.closing and (turn := self._outbox.take(MOST)):
+            self._send(turn)
+            left -= MOST
         pending, now = self._outbox.pending(), time.monotonic()
-        if (self.pending and not pending) or now - self._beaten >= HEARTBEAT_S:
+        if (self._beaten_pending and not pending) or now - self._beaten >= HEARTBEAT_S:
             self._beat(pending)
-        self.pending = pending
         if now - self._told >= SENDERS_S:
             self._tell_senders()
             self._told = now
+        return left <= 0
+
+    def _send(self, turn: Turn) -> None:
+        self._turn = turn
+        if not self._beaten_pending:  # others must know before the rows are there
+            self._beat(self._outbox.pending())
+        send(self._cluster, self._outbox.collector, turn)
+        self._outbox.done(turn)
+        self._turn = None
+        if self.problem:
+            log.info("publishing to the cluster goes on", waiting_rows=self._outbox.pending())
+            self.problem = ""
 
     def _tell_senders(self) -> None:
         began = time.time_ns()
@@ -143,21 +159,18 @@ class Publisher:
             insert_arrow(self._cluster, "senders_rows", block, f"{self._outbox.collector}/senders/{began}")
         self._senders_ns = began - OVERLAP_NS
 
-    def _beat(self, pending: int) -> None:
+    def _beat(self, pending: int, *, gone: bool = False) -> None:
         """Says how far this collector has come, for the answers of others."""
-        self.pending = pending
         at, collector = time.time_ns(), self._outbox.collector
         row = {"collector": collector, "at_ns": at, "published_ns": self._since, "pending": pending}
-        self._cluster.insert("collectors_rows", [row | {"version": at, "gone": 0}], f"{collector}/{at}")
-        self._beaten = time.monotonic()
+        self._cluster.insert("collectors_rows", [row | {"version": at, "gone": int(gone)}], f"{collector}/{at}")
+        self._beaten, self._beaten_pending = time.monotonic(), pending
 
     def _away(self, error: Exception) -> None:
         telemetry.FAILED.labels("publisher").inc()
         with self._wake:
             self.problem = str(error)[:300] or type(error).__name__
             self._wake.notify_all()
-        with suppress(Unavailable):
-            self.pending = self._outbox.pending()
         if self._seldom.due(self.problem):
             log.error("nothing can be published to the cluster: what changes waits in the store", error=self.problem)
         with self._wake:

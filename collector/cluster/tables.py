@@ -39,6 +39,7 @@ SETTINGS = {
     "replicated": f"allow_nullable_key = 1, {SETTLED}, replicated_deduplication_window = 20000, "
     "replicated_deduplication_window_seconds = 172800",
 }
+EXPIRY = re.compile(r"^create table if not exists (\w+)[^;]*?^(ttl .+)$", re.MULTILINE)
 Column = tuple[str, str, bool]  # name, type in DuckDB, whether it is never null
 
 
@@ -94,10 +95,8 @@ def statements(layout: Layout, retention_s: int, dimensions: Sequence[str] = ())
     columns |= {name: _described(columns_of(PEOPLE_DDL, name)) for name in tables_of(PEOPLE_DDL)}
     engines = {
         "versions": _engine("Replacing", "version, gone", layout),
-        "small": _engine("Replacing", "version, gone", layout),
         "people": _engine("Replacing", "", layout),
         "newest": _engine("Replacing", "time_ns", layout),
-        "plain": _engine("", "", layout),
     }
     text = "\n".join(line for line in TEMPLATE.splitlines() if not line.startswith("--"))
     for statement in text.format(retention=retention_s, settings=SETTINGS[copies], **columns, **engines).split(";\n"):
@@ -142,6 +141,11 @@ def make(cluster: Cluster, layout: Layout, retention_s: int, dimensions: Sequenc
             kind = type_of((name, "varchar", False))
             cluster.run(f"alter table {table}{there} add column if not exists `{name}` {kind} after `target_guessed`")
         cluster.run(f"create or replace view events{there} as {_view(layout, retention_s)}")
+    tables = "select name, create_table_query as made from system.tables where database = currentDatabase()"
+    known = {row["name"]: row["made"] for row in cluster.rows(tables)}
+    for name, ttl in EXPIRY.findall(";\n".join(statements(layout, retention_s))):
+        if f"toIntervalSecond({retention_s})" not in known[name]:
+            cluster.run(f"alter table {name}{there} modify {ttl}")
 
 
 def _view(layout: Layout, retention_s: int) -> str:

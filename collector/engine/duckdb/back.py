@@ -6,10 +6,10 @@ from nanoarrow import ArrayStream
 
 from collector.engine.duckdb.store import Store
 
-PLACES = {  # what tells rows of a table apart
-    "events": ("event_id", "time_ns"),
-    "kept_streaks": ("scope", "kind", "first_event_id", "started"),
-    "kept_chains": ("event_id", "time_ns"),
+PLACES = {  # what tells rows of a table apart, each with its column in `unpublished`
+    "events": {"event_id": "event_id", "time_ns": "time_ns"},
+    "kept_streaks": {"scope": "scope", "kind": "kind", "first_event_id": "event_id", "started": "time_ns"},
+    "kept_chains": {"event_id": "event_id", "time_ns": "time_ns"},
 }
 
 
@@ -34,9 +34,16 @@ class Back:
         return {row["column_name"] for row in self._store.rows(f"describe {table}")}
 
     def bring_back(self, table: str, rows: bytes) -> None:
-        """Adds the rows of an Arrow IPC stream that are not there."""
-        there = " and ".join(f"there.{name} = incoming.{name}" for name in PLACES[table])
+        """Adds the rows of an Arrow IPC stream whose places are neither taken nor noted: of these the cluster has what
+        was before.
+        """
+        place = PLACES[table]
+        there = " and ".join(f"there.{name} = incoming.{name}" for name in place)
+        noted = " and ".join(f"noted.{column} = incoming.{name}" for name, column in place.items())
         with self._store.transaction() as cursor:
             incoming = _Stream(rows)  # noqa: F841 -- DuckDB finds it by its name
-            new = f"from incoming where not exists (select 1 from {table} there where {there})"
-            cursor.execute(f"insert into {table} by name {new}")
+            cursor.execute(
+                f"insert into {table} by name from incoming"
+                f" where not exists (select 1 from {table} there where {there})"
+                f" and not exists (select 1 from unpublished noted where noted.about = '{table}' and {noted})"
+            )
