@@ -56,7 +56,7 @@ def tokens(settings: Settings) -> Tokens:
 
 
 def application(store: Store, **state: Any) -> Litestar:
-    known = {
+    known: dict[str, Any] = {
         "store": store,
         "local": store,
         "publisher": None,
