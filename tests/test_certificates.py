@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 import ssl
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from collector.receive.certificates import BadCertificate, check
+from collector.receive.certificates import BadCertificate, Certificates, check, renewing
 from collector.settings import SettingsError, load
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.doors import spans
@@ -122,6 +123,30 @@ def test_both_doors_show_a_renewed_certificate_without_a_restart(
     pair(folder, "third", days=-1, since=-9)
     wait_until(lambda: "certificate has expired" in running.logged(), 20)
     assert [shown(port) for port in ports] == ["CN=second", "CN=second"]
+
+
+def test_a_server_that_does_not_take_a_pair_gets_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collector.receive.certificates.LOOK_S", 0.01)
+    certificates = Certificates(*pair(tmp_path, "first"))
+    taken: list[str] = []
+
+    def renew(_: Certificates) -> None:
+        taken.append(certificates.pem[1].decode())
+        if len(taken) == 1:
+            raise ssl.SSLError("the files have changed since they were tried")
+
+    async def story() -> None:
+        task = asyncio.create_task(renewing(certificates, renew))
+        for number, name in enumerate(("second", "third"), 1):
+            pair(tmp_path, name)
+            async with asyncio.timeout(10):
+                while len(taken) < number:
+                    assert not task.done()
+                    await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(story())
+    assert len(set(taken)) == 2
 
 
 def _secure(running: RunningCollector, certificate: Path) -> bool:

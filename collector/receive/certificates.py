@@ -104,16 +104,15 @@ def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, str]
 
 async def renewing(certificates: Certificates, renew: Callable[[Certificates], None]) -> None:
     """Calls `renew` with each new pair, until it is cancelled; a pair that cannot be used changes nothing."""
+    _tell(certificates)
     while True:
-        _tell(certificates)
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                if await asyncio.to_thread(certificates.changed):
-                    break
-            except BadCertificate as error:
-                log.error("the certificate that was in use stays", reason=str(error))
-        renew(certificates)
+        await asyncio.sleep(LOOK_S)
+        try:
+            if await asyncio.to_thread(certificates.changed):
+                renew(certificates)
+                _tell(certificates)
+        except OSError as error:  # also of the server's, where the files have changed once more, which is seen next
+            log.error("the certificate that was in use stays", reason=str(error))
 
 
 def _tell(certificates: Certificates) -> None:
