@@ -144,6 +144,8 @@ def test_secrets_are_named_and_never_written_out() -> None:
         "MISSTEP_QUERY_TOKEN": "query", "MISSTEP_ALERTS_TOKEN": "alerts",
     }  # fmt: skip
     assert {ref["name"] for ref in told.values()} == {"tokens"}
+    [scraped] = of("ServiceMonitor", rendered(ALL))["spec"]["endpoints"]
+    assert scraped["authorization"] == {"credentials": {"name": "tokens", "key": "query"}}
     image = collector["spec"]["template"]["spec"]["containers"][0]["image"]
     assert image == f"r.example.org/misstep@sha256:{'a' * 64}"
     mounted = {volume["name"]: volume["secret"]["secretName"] for one in (collector, dashboard)
