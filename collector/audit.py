@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
@@ -81,16 +81,18 @@ class AuditLog:
     def entries(self, start_ns: int, end_ns: int) -> Iterator[Entry]:
         """Those of a time, the newest first, as far as they are kept."""
         since_ns = max(start_ns, self._clock() - int(self._retention_s * SECOND))
-        for entry in self._newest_first():
+        for entry in self._newest_first(_day(since_ns)):
             if since_ns <= entry.time_ns < end_ns:
                 yield entry
 
-    def _newest_first(self) -> Iterator[Entry]:
+    def _newest_first(self, day: str) -> Iterator[Entry]:
+        """Those of this day and later ones."""
         if self._folder is None:
             yield from reversed(self._kept)
             return
         decode = msgspec.json.Decoder(Entry).decode
-        for path in sorted(self._folder.glob("*.jsonl"), reverse=True):
+        paths = (path for path in self._folder.glob("*.jsonl") if path.stem >= day)
+        for path in sorted(paths, reverse=True):
             with suppress(FileNotFoundError):  # retention has just removed it
                 for line in reversed(path.read_bytes().splitlines()):
                     with suppress(msgspec.DecodeError):  # cut off by a full disk or a crash
@@ -100,7 +102,7 @@ class AuditLog:
         if self._folder is None:
             self._kept = [*self._kept[1 - IN_MEMORY :], entry]
             return
-        day = f"{datetime.fromtimestamp(entry.time_ns // SECOND, UTC):%Y-%m-%d}"
+        day = _day(entry.time_ns)
         if day != self._day:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._forget()
@@ -115,8 +117,11 @@ class AuditLog:
     def _forget(self) -> None:
         """Removes the files of days that are no longer kept."""
         assert self._folder
-        now = datetime.fromtimestamp(self._clock() // SECOND, UTC)
-        first = f"{now - timedelta(seconds=self._retention_s):%Y-%m-%d}.jsonl"
+        first = _day(self._clock() - int(self._retention_s * SECOND))
         for path in self._folder.glob("*.jsonl"):
-            if path.name < first:
+            if path.stem < first:
                 path.unlink(missing_ok=True)
+
+
+def _day(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(max(time_ns, 0) // SECOND, UTC):%Y-%m-%d}"

@@ -136,3 +136,15 @@ def test_whoever_acts_through_the_dashboard_is_known_by_name(start_collector: Ca
     rows = HTTP.get(f"{running.url}/api/v1/audit", headers={"authorization": "Bearer root"}).json()["rows"]
     told = {(row["who"], row["via"], row["project"], row["action"]) for row in rows}
     assert told == {("ann@example.org", "dash", "shop", "add"), ("ann@example.org", "dash", "shop", "read")}
+
+
+@pytest.mark.parametrize("name", ["ann@example.org", " Ann Lee ", "Åsa\tLind", "a,b"])
+def test_a_name_arrives_as_it_is_or_is_refused(name: str) -> None:
+    headers = Person(name, "shop", ("read",)).headers()
+    assert not any(word.isspace() for word in headers["X-Misstep-Person"]), "a header loses spaces at its ends"
+    sent = {key.lower(): word for key, word in headers.items()}
+    if not name.isprintable():
+        with pytest.raises(Rejected, match="is no name"):
+            narrowed(Access("dashboard", frozenset((READ,))), sent, READ)
+        return
+    assert narrowed(Access("dashboard", frozenset((READ,))), sent, READ).name == name

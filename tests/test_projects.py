@@ -327,11 +327,14 @@ def test_an_answer_that_one_project_has_is_not_taken_for_anothers(
     wait_until(repeated, 10)
 
 
-def test_a_token_without_a_name_cannot_choose_a_project(two: RunningCollector, tokens: Mapping[str, str]) -> None:
+def test_nothing_that_a_reader_sends_leads_out_of_the_project(two: RunningCollector, tokens: Mapping[str, str]) -> None:
     """Neither an attribute nor a filter leads out of one's own, nor a header of another's."""
     for dimension in DIMENSIONS:
         rows = asked(two, tokens["alpha"], "/api/v1/breakdown", by=dimension.name, limit="1000")["rows"]
         assert sum(row["calls"] for row in rows) == 12, dimension.name
+    for name, word in (("x-misstep-project", "beta"), ("x-misstep-rights", "maintain")):
+        found = answer(two, tokens["alpha"], "/api/v1/breakdown", headers={name: word})
+        assert (found.status_code, "only-beta" in found.text) == (403, False)
 
 
 def test_what_stands_where_an_arrow_value_is_null_is_nothing() -> None:

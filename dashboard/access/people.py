@@ -31,7 +31,7 @@ class Person:
         """What narrows a request of the dashboard's token to this person."""
         if not self.name:
             return {}
-        found = {"X-Misstep-Person": quote(self.name, safe="@. ")}
+        found = {"X-Misstep-Person": quote(self.name, safe="@.")}
         if self.project:
             found["X-Misstep-Project"] = self.project
         if self.rights is not None:
