@@ -8,13 +8,16 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from nanoarrow.c_array_stream import c_array_stream
 from nanoarrow.ipc import InputStream
 
+from collector.access import READ
 from collector.cluster.client import Cluster
 from collector.cluster.tables import Layout, make
+from collector.tokens.file import TokenFile
 from tests.clickhouse import Front
 from tests.conftest import HTTP, RunningCollector, free_port, wait_until
 from tests.traffic import storm, two_versions
@@ -81,10 +84,15 @@ def test_answers_are_those_of_a_collector_without_a_cluster(
 def test_while_the_cluster_is_away_agents_are_answered_and_people_are_told(
     start_collector: Callable[..., RunningCollector],
 ) -> None:
-    collector = start_collector(CLUSTER=f"clickhouse://ann:{'s' * 6}@127.0.0.1:{free_port()}/m", HASH_KEY=KEY)
+    url = f"clickhouse://ann:{'s' * 6}@127.0.0.1:{free_port()}/m"
+    collector = start_collector(CLUSTER=url, HASH_KEY=KEY, QUERY_TOKENS="root")
     assert collector.post("/v1/events", json.dumps(storm(datetime.now(UTC)))).is_success
-    asked = HTTP.get(f"{collector.url}/api/v1/breakdown?by=tool")
+    token = TokenFile(Path(f"{collector.store}.tokens")).create("theirs", (READ,), "theirs")[1]
+    whole, theirs = ({"authorization": f"Bearer {each}"} for each in ("root", token))
+    asked = HTTP.get(f"{collector.url}/api/v1/breakdown?by=tool", headers=whole)
     assert (asked.status_code, "retry-after" in asked.headers) == (503, True)
     assert "127.0.0.1" in asked.text
     assert "s" * 6 not in asked.text
-    assert collector.get("/api/v1/health")["cluster"]["problem"]
+    health = [HTTP.get(f"{collector.url}/api/v1/health", headers=each).json() for each in (whole, theirs)]
+    assert health[0]["cluster"]["problem"]
+    assert (health[1]["events"], health[1]["cluster"]) == (0, None)

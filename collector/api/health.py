@@ -138,8 +138,8 @@ def _of_project(request: Request[Any, Any, Any]) -> dict[str, Any]:
     return {
         "version": version("misstep"),
         "schema_version": SCHEMA_VERSION,
-        **account(0, state.store, settled=settled),
-        "events": state.store.rows("select count(*) as n from events")[0]["n"],
+        **account(0, state.local, settled=settled),
+        "events": state.local.rows("select count(*) as n from events")[0]["n"],
         "uptime_seconds": round(time.monotonic() - STARTED, 1),
         **dict.fromkeys(OF_ALL),
         "store": {"path": ":memory:"},

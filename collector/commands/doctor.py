@@ -145,10 +145,13 @@ def _collector(address: str, client: httpx.Client) -> Iterator[Check]:
     yield Check("ok", f"collector: {address} is ready")
     yield from _skew(ready)
     health, sources = client.get("/api/v1/health"), client.get("/api/v1/sources")
-    if refused := refusal(sources) or refusal(health):
+    if refused := refusal(health):
+        yield refused
+        return
+    yield from _health(health.json())
+    if refused := refusal(sources):
         yield refused
     else:
-        yield from _health(health.json())
         yield from _sources(sources.json()["rows"], datetime.now(UTC))
 
 
