@@ -44,7 +44,10 @@ def test_other_urls_are_refused_without_saying_the_password(url: str) -> None:
 
 
 def test_values_tokens_and_errors(clickhouse: Front) -> None:
-    cluster, away = Cluster(clickhouse.database()), Cluster(f"clickhouse://ann:{'s' * 5}@127.0.0.1:{free_port()}/m")
+    cluster, away = (
+        Cluster(clickhouse.database()),
+        Cluster(f"clickhouse://ann:{'s' * 5}%C3%A4@127.0.0.1:{free_port()}/m"),
+    )
     assert faults(cluster) == [f"the database {cluster.database} has no tables: run misstep cluster init"]
     make(cluster, Layout(), 86_400, ["team"])
     make(cluster, Layout(), 2 * 86_400, ["team", "prompt.version"])  # again, with one more, and kept for longer

@@ -53,7 +53,7 @@ class Cluster:
         self.database = self.place.database
         self._http = httpx.Client(
             base_url=self.place.address,
-            headers={"X-ClickHouse-User": self.place.user, "X-ClickHouse-Key": self.place.password},
+            headers={b"X-ClickHouse-User": self.place.user.encode(), b"X-ClickHouse-Key": self.place.password.encode()},
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=64, max_keepalive_connections=8, keepalive_expiry=2),
         )
