@@ -361,19 +361,22 @@ def test_pages_with_a_token_of_one_project(
     two: RunningCollector, tokens: Mapping[str, str], open_app: Callable[..., Any]
 ) -> None:
     """Every page is complete and tells nothing of the other; what is not told to one project is not shown as none."""
-    for page in (name for pages in MENU.values() for name, _ in pages):
-        app = open_app(two.url, page, token=tokens["alpha"])
+    failed = next(each for each in asked(two, tokens["alpha"], "/api/v1/events")["rows"] if each["fingerprint"])
+    links = {"group": {"fingerprint": failed["fingerprint"]}, "session": {"session": "session-1"}}
+    for page in (*(name for pages in MENU.values() for name, _ in pages), *links):
+        app = open_app(two.url, page, token=tokens["alpha"], **links.get(page, {}))
         assert not app.exception, page
         captions = [each.value for each in app.caption]
         assert not [said for said in captions if "failed (id" in said], page
         shown = str([app.main, app.sidebar]) + str([table.data for table in tables(app)])
         assert "beta" not in shown, page
+        assert "sent to nobody" not in shown, page
         if page == "health":
             assert any("counted over all projects" in said for said in captions)
             assert "Errors of the collector itself" not in shown
     app = open_app(two.url, "sessions", token=tokens["whole"])
-    links = [place for table in tables(app) for place in table.links]
-    assert {project: any(f"project={project}" in place for place in links) for project in PROJECTS} == dict.fromkeys(
+    places = [place for table in tables(app) for place in table.links]
+    assert {project: any(f"project={project}" in place for place in places) for project in PROJECTS} == dict.fromkeys(
         PROJECTS, True
     ), "sessions of one name are told apart"
 

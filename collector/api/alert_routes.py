@@ -108,7 +108,8 @@ def alerts(request: Asked, options: Options) -> Response[bytes]:
     now_ns = engine.clock()
     since_ns = time_ns("from", options["from"], now_ns)
     rows = [row for row in status.alert_rows(engine, now_ns) if options["state"] in (None, row["state"])]
-    beside = {**status.file_row(engine), "receivers": status.receiver_rows(engine)}
+    receivers = status.receiver_rows(engine) if PROJECT.get() is None else None  # all projects share them
+    beside = {**status.file_row(engine), "receivers": receivers}
     if options["history"]:
         beside["history"] = status.history_rows(engine, since_ns, options["limit"])
     return list_answer(request, rows, ALERTS, options, beside)

@@ -60,8 +60,12 @@ def receivers_and_silences(page: Page) -> None:
     left, right = components.pair("alerts-1")
     with left, components.part("Receivers"):
         answer = page.ask_all("alerts", {"history": "true", "limit": client.MOST})
-        _receivers(page, client.frame(answer.rest.get("receivers") or ()))
-        rule_forms.add_receiver(page)
+        receivers = answer.rest.get("receivers")
+        if receivers is None:
+            components.quiet("All projects share them: they are shown to who may see all of them.")
+        else:
+            _receivers(page, client.frame(receivers))
+            rule_forms.add_receiver(page)
     with right, components.part("Silences"):
         _silences(page)
 
