@@ -1,6 +1,5 @@
 """The first minutes: how to connect an agent, and what of it has arrived, ticked off as it comes."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,6 @@ from dashboard.parts import components, filter_bar, words
 FRESH_S = 0.2  # how old what it shows may be
 LOOK_S = 2.0  # how often the checklist looks for what has arrived
 SELDOM = 0.05  # a fact counts as left out if a smaller share of the events has it, as the API judges settings
-FENCED = re.compile(r"^```(\w+)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 MARKS: Mapping[str, str] = {"told": "✓", "missing": "✗", "waiting": "○", "unseen": "–"}
 SAID: Mapping[str, str] = {"told": "arrived", "missing": "missing", "waiting": "not yet", "unseen": "not told"}
 COLUMNS = (
@@ -47,7 +45,7 @@ def empty(page: Page) -> None:
     _choice_and_lines(page)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("No agent at hand? A week of made-up traffic:", width="content")
-        st.code(demo(), language="bash", width="content")
+        st.code(demo(), language=None, width="content")
 
 
 def checklist(page: Page) -> None:
@@ -94,7 +92,7 @@ def _choice_and_lines(page: Page) -> None:
         _pasted(agent.pasted)
         if agent.connects:
             st.caption("Or let this command set it, and show it first:")
-            st.code(connected(agent.page), language="bash", wrap_lines=True)
+            st.code(connected(agent.page), language=None, wrap_lines=True)
     with right:
         st.markdown("**2. Let it call a tool, and see what arrives**")
         st.fragment(_steps, run_every=LOOK_S)(page, agent)
@@ -102,10 +100,11 @@ def _choice_and_lines(page: Page) -> None:
 
 def _pasted(text: str) -> None:
     """Markdown whose blocks of code wrap their lines."""
-    prose, *blocks = FENCED.split(text)
+    prose, *blocks = f"\n{text}".split("\n```")
     st.markdown(prose)
-    for language, code, after in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
-        st.code(code, language=language, wrap_lines=True)
+    for block, after in zip(blocks[::2], blocks[1::2], strict=True):
+        code = block.partition("\n")[2]
+        st.code(code, language=None, wrap_lines=True)  # its colours would be too faint
         st.markdown(after)
 
 

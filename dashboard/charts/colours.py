@@ -42,7 +42,7 @@ LIGHT = Palette(
     category=_CATEGORIES,
     alert=_named(_ALERTS, "#A61B1B #8F6600 #0A6D6C"),
     ramp=("#F3F4F6", "#C2410C"), on_ramp=("#000000", "#FFFFFF", 0.85),
-    ink="#1F2430", quiet="#6B7280", line="#E1E4E9", paper="#FFFFFF",
+    ink="#1F2430", quiet="#5F6673", line="#E1E4E9", paper="#FFFFFF",
 )  # fmt: skip
 DARK = Palette(
     outcome=_named(OUTCOMES, "#4F7FA8 #FF8A4C #9AA3AF #D9B3EA #41AA8B"),

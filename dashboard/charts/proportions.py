@@ -226,6 +226,7 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
         .mark_text(align=align, dx=dx, dy=-6, color=palette.ink, limit=frames.LABEL_PX)
         .encode(y=y, text=alt.Text("tool:N"))
         for side, align, dx in BESIDE
+        if side in set(frame["label"])  # Vega warns of a layer without any
     ]
     return alt.layer(whiskers, points, *names)
 

@@ -299,7 +299,7 @@ def _share(filters: Filters, collector: Collector, *, ranged: bool) -> None:
                     f"misstep-{query.name}.{form}", mime, key=f"download-{form}", on_click="ignore",
                 )  # fmt: skip
         st.caption("The same for scripts:")
-        st.code(share.curl(collector.url, query), language="bash", wrap_lines=True)
+        st.code(share.curl(collector.url, query), language=None, wrap_lines=True)
 
 
 def _about(filters: Filters, collector: Collector, zone: ZoneInfo) -> None:

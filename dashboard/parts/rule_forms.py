@@ -116,7 +116,7 @@ def _backtest(page: Page, text: str, **more: str) -> None:
         st.markdown(rule_words.fired(told, firings, when))
         if more.get("threshold"):
             recover = f'\nrecover: "{told["recover"]}"' if told.get("recover") else ""
-            st.code(f'condition: "{told["condition"]}"{recover}', language="yaml")
+            st.code(f'condition: "{told["condition"]}"{recover}', language=None)
         _drawn(page, told, firings)
 
 

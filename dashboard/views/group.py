@@ -136,7 +136,7 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
             row = taxonomy.message_row(operation, group.get("template"), group.get("sample"))
             row = row or taxonomy.alias_row(operation, newest.get("reported_class"))
             components.quiet("A row for a taxonomy.toml of your own; put the right class in:")
-            st.code(row or "# this message has no words of its own to tell it by", language="toml", wrap_lines=True)
+            st.code(row or "# this message has no words of its own to tell it by", language=None, wrap_lines=True)
     group_marks.show(group, page.now)
 
 

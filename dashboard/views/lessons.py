@@ -103,7 +103,7 @@ def _card(page: Page, row: Mapping[str, Any]) -> None:
         if row["refused_by"]:
             st.markdown(f"Refused by **{GATES.get(row['refused_by'], row['refused_by'])}**: {_why(row)}")
         elif row["state"] == "proposed" and row["place"] in ("project", "path"):
-            st.code(f"misstep lessons draft {row['id']}", language="shell")
+            st.code(f"misstep lessons draft {row['id']}", language=None)
         _decide(page, row)
         with st.expander("Evidence", key=f"lesson-{row['id']}"):
             _details(page, row)

@@ -244,7 +244,7 @@ def _unclassified(page: Page) -> None:
         if row:
             with st.expander("Sample, and a row for a taxonomy.toml of your own"):
                 st.text(sample or "The agent tells no message.")
-                st.code(row, language="toml", wrap_lines=True)
+                st.code(row, language=None, wrap_lines=True)
     if answer.cut:
         components.link(page, "errors", "All errors without a class →", error_class="UnknownError", sort="-events")
     if rows.is_empty():

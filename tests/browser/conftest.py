@@ -63,14 +63,15 @@ class Dashboard:
         self.process.wait(20)
 
 
-# Texts that WCAG finds too faint for what is behind them: contrast below 4.5, of large ones below 3. Not words on marks
-# of charts and on the slider's thumb, which lie beside what they are drawn on.
+# Texts that WCAG finds too faint for what is behind them: contrast below 4.5, of large ones and icons below 3. Not
+# words on marks of charts and on the slider's thumb, which lie beside what they are drawn on.
 FAINT = """() => {
     const number = text => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a] }
     const over = ([r, g, b, a], back) => [r, g, b].map((v, place) => v * a + back[place] * (1 - a))
     const light = colour => colour.map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
         .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0)
     const lineage = e => { const found = []; for (; e; e = e.parentElement) found.push(e); return found }
+    const icon = own => own.fontFamily.includes("Material Symbols")
     const drawn = ".role-axis-label text, .role-axis-title text, .role-legend-label text, .role-title text"
     const seen = e => e.textContent.trim() && e.checkVisibility({opacityProperty: true, visibilityProperty: true})
         && !e.closest(":disabled, [aria-disabled=true], [data-testid=stSlider], .search-box")
@@ -84,7 +85,7 @@ FAINT = """() => {
             .reduce((behind, layer) => over(layer, behind), [255, 255, 255])
         const [r, g, b, a] = number(drawn ? own.fill : own.color)
         const [dark, bright] = [over([r, g, b, a * opacity], back), back].map(light).sort((one, other) => one - other)
-        const contrast = (bright + 0.05) / (dark + 0.05), least = parseFloat(own.fontSize) >= 24 ? 3 : 4.5
+        const contrast = (bright + 0.05) / (dark + 0.05), least = parseFloat(own.fontSize) >= 24 || icon(own) ? 3 : 4.5
         return contrast < least ? [`${e.textContent.trim().slice(0, 40)}: ${contrast.toFixed(2)}`] : []
     })
 }"""
