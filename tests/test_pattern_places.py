@@ -15,7 +15,9 @@ CALLS = {f"re.{name}" for name in NAMES}
 MADE = {
     "collector/classify/template/strip.py:_patterns",
     "collector/classify/template/extract.py:substitution",  # of schemas/
-    "collector/connect/shell.py:_block",  # of names of ours
+    "collector/cluster/tables.py:_spread",  # of names of ours, as the next two
+    "collector/cluster/tables.py:columns_of",
+    "collector/connect/shell.py:_block",
     "collector/query/queries.py:read_token",  # one of two
     "collector/recognise/source_checks.py:_pattern_mistake",  # only compiled
     "collector/recognise/readers.py:_glob",

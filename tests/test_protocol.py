@@ -45,6 +45,7 @@ from tests.test_encoding import raw_deflate
 from tests.test_encoding import zstd as packed
 
 JSON = {"content-type": "application/json"}
+CALL = {"event.name": "codex.tool_result", "tool_name": "shell", "call_id": "1", "success": "false"}
 
 
 @pytest.fixture
@@ -240,7 +241,9 @@ def test_a_name_that_is_not_otlp_s_is_pointed_out(shared: RunningCollector, name
 
 
 def test_bad_log_records_are_counted_as_such(shared: RunningCollector) -> None:
-    records = [{"traceId": "zz"}, {"body": {"stringValue": "hello"}}]
+    """Where they are read at all: ids of records that make no event are not looked at."""
+    call = [{"key": key, "value": {"stringValue": value}} for key, value in CALL.items()]
+    records = [{"traceId": "zz", "attributes": call}, {"body": {"stringValue": "hello"}}]
     body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]})
     said = shared.post("/v1/logs", body).json()["partialSuccess"]
     assert said["rejectedLogRecords"] == "1"

@@ -25,13 +25,13 @@ from collector.tokens.meter import Limits
 PREFIX = "mst_"  # schemas/redactions.toml knows it
 SECRET_CHARS = 40  # of 62 different ones: 238 bits
 LETTERS = string.ascii_letters + string.digits
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}\Z"
+NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}\Z")
 KEY = r"^[0-9a-f]{64}\Z"
 MOST = 500  # tokens in the file, revoked ones too
 ATTEMPTS = 5  # while others change the file too
 NO_LIMITS = Limits()
 
-Name = Annotated[str, msgspec.Meta(pattern=NAME)]
+Name = Annotated[str, msgspec.Meta(pattern=NAME.pattern)]
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +147,7 @@ def _check(name: str, known: tuple[str, ...], rights: Iterable[str], project: st
     if not known:
         raise Rejected(f"rights: write some of {', '.join(RIGHTS)}")
     for field, value in (("name", name), ("project", project or "x")):
-        if not re.match(NAME, value):
+        if not NAME.match(value):
             raise Rejected(f"{field}: {value[:80]!r} is no name: write up to 63 letters, digits, _ . @ and -")
 
 

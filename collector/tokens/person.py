@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import unquote
@@ -26,7 +25,7 @@ def narrowed(access: Access, headers: Mapping[str, str], right: str) -> Access:
     who = unquote(person or "") or access.name
     if len(who) > MOST or not who.isprintable():
         raise Rejected(f"{FOR_PERSON.title()} is no name: send up to {MOST} printable characters, percent-encoded")
-    if project and not re.match(NAME, project):
+    if project and not NAME.match(project):
         raise Rejected(f"{FOR_PROJECT.title()} is no name of a project")
     if project and access.project not in (None, project):
         raise Rejected(f"this token is for {access.project!r} alone", 403)
