@@ -85,18 +85,32 @@ class AuditLog:
             if since_ns <= entry.time_ns < end_ns:
                 yield entry
 
+    def again(self, scrub: Callable[[str], str]) -> int:
+        """Rewrites what the texts of entries still hold that `scrub` takes out; returns how many entries changed."""
+        with self._lock:
+            if self._folder is None:
+                self._kept, changed = _again(self._kept, scrub)
+                return changed
+            return sum(self._file_again(path, scrub) for path in sorted(self._folder.glob("*.jsonl")))
+
+    def _file_again(self, path: Path, scrub: Callable[[str], str]) -> int:
+        entries, changed = _again(list(_lines(path.read_bytes())), scrub)
+        if changed:
+            beside = path.with_suffix(".part")
+            beside.touch(0o600)
+            beside.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+            beside.replace(path)
+        return changed
+
     def _newest_first(self, day: str) -> Iterator[Entry]:
         """Those of this day and later ones."""
         if self._folder is None:
             yield from reversed(self._kept)
             return
-        decode = msgspec.json.Decoder(Entry).decode
         paths = (path for path in self._folder.glob("*.jsonl") if path.stem >= day)
         for path in sorted(paths, reverse=True):
             with suppress(FileNotFoundError):  # retention has just removed it
-                for line in reversed(path.read_bytes().splitlines()):
-                    with suppress(msgspec.DecodeError):  # cut off by a full disk or a crash
-                        yield decode(line)
+                yield from reversed(list(_lines(path.read_bytes())))
 
     def _write(self, entry: Entry) -> None:
         if self._folder is None:
@@ -125,3 +139,19 @@ class AuditLog:
 
 def _day(time_ns: int) -> str:
     return f"{datetime.fromtimestamp(max(time_ns, 0) // SECOND, UTC):%Y-%m-%d}"
+
+
+def _lines(written: bytes) -> Iterator[Entry]:
+    decode = msgspec.json.Decoder(Entry).decode
+    for line in written.splitlines():
+        with suppress(msgspec.DecodeError):  # cut off by a full disk or a crash
+            yield decode(line)
+
+
+def _again(entries: list[Entry], scrub: Callable[[str], str]) -> tuple[list[Entry], int]:
+    """The entries with their texts scrubbed, and how many that changes."""
+    clean = [
+        msgspec.structs.replace(one, who=named(one.who, scrub), what=scrub(one.what), detail=scrub(one.detail))
+        for one in entries
+    ]
+    return clean, sum(new != old for new, old in zip(clean, entries, strict=True))

@@ -319,10 +319,11 @@ def _application(
         engine.read_again()
         parts.store.count_again()
 
+    audit = audit_log(settings, engine.scrub)
     state = {
         "settings": settings,
         "tokens": tokens,
-        "audit": audit_log(settings, engine.scrub),
+        "audit": audit,
         "allowed_hosts": allowed_hosts(settings, with_tokens=tokens.asks(INGEST) and tokens.asks(READ)),
         **parts._asdict(),
         "local": parts.store,
@@ -333,7 +334,7 @@ def _application(
         "forward": forward,
         "scrub": engine.scrub,
         "backups": Backups(parts.store),
-        "applying": Applying(parts.store, another, parts.writer, renamed),
+        "applying": Applying(parts.store, another, parts.writer, renamed, audit),
         "forgetting": Forgetting(parts.store, parts.writer, renamed),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,

@@ -73,8 +73,8 @@ def silence(collector: RunningCollector) -> None:
 
 
 def held(folder: Path) -> bytes:
-    """Every byte of the store's files."""
-    return b"".join(path.read_bytes() for path in folder.glob("misstep.duckdb*"))
+    """Every byte of the store's files and of the audit log beside them."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file() and "misstep.duckdb" in str(path))
 
 
 def tables(path: Path) -> str:
@@ -249,7 +249,7 @@ def test_a_text_is_replaced_whole_or_not_at_all(
     url = f"duckdb:///{tmp_path / 'misstep.duckdb'}"
     store = Store.open(url)
     for service in ("old", "new", "other"):
-        store.execute(f"insert into seen values ('x', '{service}', 1, 2, 'm')")
+        store.execute(f"insert into seen values ('x', '{service}', '', 1, 2, 'm')")
         store.execute(f"insert into trace_session values ('t', '{service}', 3, 4)")
     transaction, left = store.transaction, statement
 
@@ -323,7 +323,7 @@ def test_whoever_asks_meanwhile_is_told_of_the_same_run(tmp_path: Path) -> None:
 
 def test_who_remembers_names_is_told_once_they_were_rewritten(tmp_path: Path) -> None:
     store = Store.open("duckdb://:memory:")
-    store.execute("insert into seen values ('x', $service, 1, 2, 'm')", {"service": secret(1)})
+    store.execute("insert into seen values ('x', $service, '', 1, 2, 'm')", {"service": secret(1)})
     told: list[str] = []
     for _ in range(2):
         work = Apply(store, _with_rule(tmp_path), lambda: told.append(store.rows("from seen")[0]["service"]))

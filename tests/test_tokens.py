@@ -271,7 +271,8 @@ def test_the_commands_make_list_and_revoke_over_the_api_and_beside_the_store(
         assert (code, text[:4], len(text)) == (0, PREFIX, 44), said
         wait_until(lambda text=text: running.post("/v1/logs", "{}", bearer(text)).status_code == 200, 5)  # type: ignore[misc]
         for other in (beside, over):
-            assert f"{name}  in force" in ran("token", "list", **other)[1]
+            listed = ran("token", "list", **other)
+            assert f"{name}  in force" in listed[1], listed
             assert text[4:] not in ran("token", "list", **other)[1]
         assert ran("token", "revoke", name, **settings)[:2] == (0, f"{name} is revoked")
         wait_until(lambda text=text: running.post("/v1/logs", "{}", bearer(text)).status_code == 403, 5)  # type: ignore[misc]

@@ -22,6 +22,7 @@ from litestar.types import ControllerRouterHandler
 from collector.access import MAINTAIN, check_json
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
+from collector.audit import AuditLog
 from collector.columns import Row
 from collector.engine.duckdb import rewrite
 from collector.engine.duckdb.store import Store
@@ -39,9 +40,15 @@ log = structlog.get_logger()
 class Apply:
     """One run over the store. `step` does a slice and returns whether there is more; not thread-safe."""
 
-    def __init__(self, store: Store, pipeline: Pipeline, renamed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        pipeline: Pipeline,
+        renamed: Callable[[], None] = lambda: None,
+        audit: AuditLog | None = None,
+    ) -> None:
         """`renamed` is called after names were rewritten, so that cached ones are read again."""
-        self._store, self._renamed = store, renamed
+        self._store, self._renamed, self._audit = store, renamed, audit
         # Columns of former dimensions may contain secrets too.
         self._pipeline = replace(pipeline, dimensions=store.dimensions)
         self._work = self._all()
@@ -73,6 +80,8 @@ class Apply:
             yield from self._slices("events")
             between = self.changed
             yield from self._names()
+            if self._audit:
+                self.changed += self._audit.again(lambda text: self._text("message", text))
             if self.changed > between:
                 self._renamed()
             if self.changed == before:
@@ -130,10 +139,16 @@ class Applying:
     """The run in a running collector, done by its writer between requests."""
 
     def __init__(
-        self, store: Store, pipeline: Callable[[], Pipeline], writer: Writer, renamed: Callable[[], None]
+        self,
+        store: Store,
+        pipeline: Callable[[], Pipeline],
+        writer: Writer,
+        renamed: Callable[[], None],
+        audit: AuditLog | None = None,
     ) -> None:
         """`pipeline` creates one for the writer's thread, or raises Rejected."""
         self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
+        self._audit = audit
         self.current: Apply | None = None
         self._lock = threading.Lock()
 
@@ -141,7 +156,7 @@ class Applying:
         """The run in progress, or a new one."""
         with self._lock:
             if self.current is None or self.current.state != "running":
-                self.current = Apply(self._store, self._pipeline(), self._renamed)
+                self.current = Apply(self._store, self._pipeline(), self._renamed, self._audit)
                 self._writer.between(self.current.step)
             return self.current
 

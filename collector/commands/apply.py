@@ -15,6 +15,7 @@ from collector.errors import StoreInUse
 from collector.journal.journal import check_stored
 from collector.made import pipeline_of
 from collector.settings import Settings
+from collector.token_store import audit_log
 
 
 def apply(settings: Settings) -> dict[str, Any]:
@@ -36,7 +37,8 @@ def apply(settings: Settings) -> dict[str, Any]:
 
 def _by_this_process(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
     check_stored(store.path, store.position(), "no rule reaches those")
-    work = Apply(store, pipeline_of(settings).pipeline)
+    pipeline = pipeline_of(settings).pipeline
+    work = Apply(store, pipeline, audit=audit_log(settings, str))
     while work.step():
         yield work.told()
     yield work.told()

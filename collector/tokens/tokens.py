@@ -75,8 +75,8 @@ class Tokens:
         return right not in self.open
 
     def named(self) -> tuple[Token, ...]:
-        """The named tokens, the oldest first, revoked ones too."""
-        self._look()
+        """The named tokens, the oldest first, revoked ones too; those of the file as it is now."""
+        self._read_again()
         return self._file.held.tokens
 
     def used(self, token: Token) -> dict[str, int]:
@@ -102,8 +102,10 @@ class Tokens:
         return gone
 
     def _look(self) -> None:
-        if time.monotonic() - self._looked < AGAIN_S:
-            return
+        if time.monotonic() - self._looked >= AGAIN_S:
+            self._read_again()
+
+    def _read_again(self) -> None:
         with self._lock:
             self._looked = time.monotonic()
             try:
