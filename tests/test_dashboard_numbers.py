@@ -28,7 +28,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]
     """The demo's agents, a coder whose version 3.2 breaks its diff tool, a storm, and two classes with retries."""
     folder = tmp_path_factory.mktemp("full")
     running = RunningCollector(folder).start()
-    assert misstep("demo", "--to", running.url, "--sessions", "20", "--seed", "3", cwd=folder).returncode == 0
+    assert misstep("demo", "--to", running.url, "--sessions", "20", "--seed", "6", cwd=folder).returncode == 0
     now = datetime.now(UTC)
     retries = tried_again(now, "ToolTimeoutError", 12) + tried_again(now, "McpConnectionError", 1)
     assert running.post("/v1/events", json.dumps(two_versions(now) + storm(now) + retries)).is_success
