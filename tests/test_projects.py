@@ -374,6 +374,9 @@ def test_pages_with_a_token_of_one_project(
         if page == "health":
             assert any("counted over all projects" in said for said in captions)
             assert "Errors of the collector itself" not in shown
+    app = open_app(two.url, "group", token=tokens["whole"], fingerprint=failed["fingerprint"])
+    [sessions] = [table for table in tables(app) if "strip" in table.columns]
+    assert len(sessions.rows) == 1, "another project's session of this name is not one of the group's"
     app = open_app(two.url, "sessions", token=tokens["whole"])
     places = [place for table in tables(app) for place in table.links]
     assert {project: any(f"project={project}" in place for place in places) for project in PROJECTS} == dict.fromkeys(

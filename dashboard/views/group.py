@@ -18,7 +18,12 @@ from dashboard.parts.card import event_card
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": client.MOST}
 VALUES, SESSIONS, MESSAGES = 5, 200, 60
-OF_SESSIONS = {"by": "session,service", "session": "!", "sort": "-calls", "limit": str(SESSIONS)}  # `!`: not without
+OF_SESSIONS = {
+    "by": "session,service,project",
+    "session": "!",
+    "sort": "-calls",
+    "limit": str(SESSIONS),
+}  # `!`: not without
 CLASSES_S = 600.0  # they change only when the collector is restarted
 
 
@@ -197,13 +202,14 @@ def _samples(page: Page) -> None:
 def _sessions(page: Page) -> None:
     """Sessions with this error, each with the outcomes of its last calls of any kind."""
     answer = page.ask("breakdown", **OF_SESSIONS)
-    mine = answer.pick("session", "service", "calls", "first_seen")
+    whose = ["session", "service", "project"]
+    mine = answer.pick(*whose, "calls", "first_seen")
     if mine.is_empty():
         components.quiet("Its events name no session.")
         return
     named = ",".join(map(escaped, mine["session"]))
-    whole = page.ask("sessions", session=named, fingerprint=None, limit=client.MOST).pick("session", "service", "strip")
-    shown = mine.join(whole, on=["session", "service"], how="left", nulls_equal=True, maintain_order="left")
+    whole = page.ask("sessions", session=named, fingerprint=None, limit=client.MOST).pick(*whose, "strip")
+    shown = mine.join(whole, on=whose, how="left", nulls_equal=True, maintain_order="left")
     columns = {
         "session": link_table.name("session", 36),
         "service": link_table.name("service", 20),
@@ -213,7 +219,7 @@ def _sessions(page: Page) -> None:
     }
     link_table.table(
         page, shown, columns, name="sessions", usual="-calls", caption="Sessions with this error.", cut=answer.cut,
-        to=lambda row: components.address(page, "session", session=row["session"], service=row["service"]),
+        to=lambda row: components.address(page, "session", **{name: row[name] for name in whose}),
         wide=("service", "first_seen"), rows_shown=8,
     )  # fmt: skip
 
