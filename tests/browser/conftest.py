@@ -128,13 +128,21 @@ class Tab:
         assert self.page.get_by_text("failed (id").count() == 0
         assert self.errors == []
         assert self.strangers == []
-        assert self.page.evaluate(FAINT) == []
+        self._settled()
         overflow = (
             "() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth }"
         )
         assert self.page.evaluate(overflow) <= 0
         if self.page.viewport_size and self.page.viewport_size["width"] >= 1440:  # narrower ones scroll their tables
             assert self.page.evaluate(CUT) == []
+
+    def _settled(self) -> None:
+        """No text is too faint, once what fades in has done so."""
+        for _ in range(30):
+            if not (faint := self.page.evaluate(FAINT)):
+                return
+            self.page.wait_for_timeout(100)
+        assert faint == []
 
 
 @pytest.fixture
