@@ -59,7 +59,7 @@ def test_a_second_start_costs_a_few_times_its_libraries(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     collector = start_collector(fresh=True)
     costs = []
-    for _ in range(2):
+    for _ in range(3):  # the smallest, since other processes only ever add
         collector.restart()
         assert collector.process
         costs.append(cpu_so_far(collector.process.pid))
