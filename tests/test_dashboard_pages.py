@@ -989,7 +989,7 @@ def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(
     }
     assert any(said.startswith("**continue\\-cli**: seen, no tool data.") for said in captions(app))
     assert [each.value for each in app.text] == ["the flux went sideways"]
-    [row] = [tomllib.loads(each.value)["messages"][0] for each in app.code if each.language == "toml"]
+    [row] = [tomllib.loads(each.value)["messages"][0] for each in app.code if "[[messages]]" in each.value]
     assert (row["where"], row["examples"]) == (["tool"], ["the flux went sideways"])
 
 
