@@ -32,7 +32,7 @@ ARROW = {
 PASSING = frozenset((164, 202, 203, 209, 210, 216, 225, 236, 242, 252, 279, 285, 286, 319, 394, 425, 439, 499, 999))
 TOO_SLOW = frozenset((159, 160))
 TOO_LARGE = frozenset((241, 307, 396))
-CODE = re.compile(r"Code: (\d+)\. ")
+ERROR_CODE = re.compile(r"Code: (\d+)\. ")
 EXCEPTION = re.compile(r"^(?:Code: \d+\. )?(?:DB::Exception: )?")
 ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0", "'": "\\'"})
 
@@ -179,7 +179,7 @@ def _refusal(answer: httpx.Response) -> Exception:
     """What a status other than 200 means. Its text can quote the statement, so only its first line goes on."""
     text = answer.read().decode(errors="replace")
     told = answer.headers.get("X-ClickHouse-Exception-Code", "")
-    found = CODE.search(text)
+    found = ERROR_CODE.search(text)
     code = int(told) if told.isdigit() else int(found[1]) if found else 0
     line = EXCEPTION.sub("", text.partition("\n")[0])[:300] or f"status {answer.status_code}"
     if code in TOO_SLOW:
