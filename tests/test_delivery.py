@@ -167,7 +167,7 @@ def test_messages_that_do_not_come_make_room_for_those_that_do(monkeypatch: pyte
 class Taking:
     """An intake that takes everything."""
 
-    async def take(self, body: Body) -> Receipt:
+    async def take(self, body: Body, meter: object = None) -> Receipt:
         return Receipt(0, Counter(), "", 0, 0)
 
 
