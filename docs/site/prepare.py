@@ -111,7 +111,8 @@ def _target(path: str, folder: Path) -> str:
     if path in BESIDE or path.startswith("docs/"):
         return _page(path)
     if (ROOT / path).is_dir():  # shown by what describes it
-        path = next(f"{path}/{name}" for name in ("README.md", "values.yaml") if (ROOT / path / name).exists())
+        names = sorted(each.name for each in (ROOT / path).iterdir() if each.is_file())
+        path = f"{path}/{next((name for name in names if name in ('README.md', 'values.yaml')), names[0])}"
     copied = folder / "linked" / path
     copied.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / path, copied.with_name(f"{copied.name}.txt"))

@@ -8,8 +8,8 @@ says whose they are, `retry` repeats what may work, `MistakeTracker` counts mist
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import TypeVar
 
 from misstep_sdk import errors, streams
 from misstep_sdk.convert import as_agent_error
@@ -26,23 +26,8 @@ Chunk = TypeVar("Chunk")
 
 _recorder = Recorder()
 tool = Tools(_recorder)
-
-
-def tool_call(
-    name: str,
-    arguments: Mapping[str, Any] | None = None,
-    *,
-    call_id: str | None = None,
-    target: str | None = None,
-    mcp_server: str | None = None,
-) -> ToolCall:
-    """A context manager around one call, sync or async; `target` is what it acts on: a path, a command."""
-    return _recorder.tool_call(name, arguments, call_id=call_id, target=target, mcp_server=mcp_server)
-
-
-def model_request(model: str, *, provider: str | None = None, operation: str = "chat") -> ModelRequest:
-    """A context manager around one request to a model, sync or async."""
-    return _recorder.model_request(model, provider=provider, operation=operation)
+tool_call = _recorder.tool_call
+model_request = _recorder.model_request
 
 
 def model_stream(chunks: Iterable[Chunk], model: str, *, provider: str | None = None) -> Iterator[Chunk]:
