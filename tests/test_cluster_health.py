@@ -16,7 +16,12 @@ def test_a_cluster_that_is_away_is_on_health_its_page_and_in_doctor(
     collector = start_collector(CLUSTER=f"clickhouse://ann:{secret}@127.0.0.1:{free_port()}/m", HASH_KEY="k" * 32)
     call = {"service": "a", "session": "s", "tool": "edit", "outcome": "error", "message": "file not found"}
     assert collector.post("/v1/events", json.dumps(call)).is_success
-    wait_until(lambda: collector.get("/api/v1/health")["cluster"]["waiting_rows"] > 0, 20)
+
+    def told_of_both() -> bool:
+        cluster = collector.get("/api/v1/health")["cluster"]
+        return bool(cluster["waiting_rows"] and cluster["problem"])
+
+    wait_until(told_of_both, 20)
     told = collector.get("/api/v1/health")["cluster"]
     assert told["problem"].endswith("cannot be reached: ConnectError")
     assert told["behind_seconds"] > 0
