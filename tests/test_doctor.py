@@ -48,6 +48,9 @@ def findings(collector: RunningCollector, **more: str) -> dict[str, Check]:
 def test_what_it_says_as_a_set_up_comes_to_life(collector: RunningCollector) -> None:
     assert "nothing has been received yet" in findings(collector)["sources"].what
 
+    collector.post("/v1/traces", spans({"name": "pilot.tool"}, scope="pilot.core"))
+    assert "1 record arrived, and no table knows a call" in findings(collector)["sources"].what
+
     collector.post("/v1/events", entry(7200))
     assert "nothing received since" in findings(collector)["sources"].what
 
@@ -62,13 +65,13 @@ def test_what_it_says_as_a_set_up_comes_to_life(collector: RunningCollector) -> 
         "source": "ok",
         "dashboard": "warn",
     }
-    assert "2 records accepted, 2 stored, 0 duplicate, dropped: none" in found["collector"].what
+    assert "3 records accepted, 2 stored, 0 duplicate, dropped: no_event 1" in found["collector"].what
 
     odd = {"error_type": "FrobnicationError", "category": "x", "message": "it went sideways"}
     collector.post("/v1/events", json.dumps(json.loads(entry(5)) | odd))
     collector.post("/v1/logs", logs({}))
     found = findings(collector)
-    assert "dropped: no_event 1" in found["collector"].what
+    assert "dropped: no_event 2" in found["collector"].what
     assert found["source"].state == "warn"
     assert "33% of its errors have no class" in found["source"].what
 

@@ -152,7 +152,7 @@ def _collector(address: str, client: httpx.Client) -> Iterator[Check]:
     if refused := refusal(sources):
         yield refused
     else:
-        yield from _sources(sources.json()["rows"], datetime.now(UTC))
+        yield from _sources(sources.json()["rows"], health.json()["accepted"], datetime.now(UTC))
 
 
 def refusal(answer: httpx.Response) -> Check | None:
@@ -197,7 +197,11 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
         yield Check("warn", f"{waiting}, {cluster['problem']}", "misstep cluster check says more")
 
 
-def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
+def _sources(rows: list[dict[str, Any]], accepted: int, now: datetime) -> Iterator[Check]:
+    if not rows and accepted:
+        said = f"sources: {plural(accepted, 'record')} arrived, and no table knows a call in them"
+        yield Check("warn", said, "let the agent call a tool; docs/add-an-agent.md shows how to add an agent")
+        return
     if not rows:
         remedy = "point an agent at it: OTEL_EXPORTER_OTLP_ENDPOINT; or try misstep demo"
         yield Check("warn", "sources: nothing has been received yet", remedy)

@@ -1,4 +1,4 @@
-"""Counts of events, from hourly counts (store/kept.py) where these give the same result.
+"""Counts of events, from hourly counts (`schemas/kept.sql`) where these give the same result.
 
 A query whose filters and dimensions are all columns of `hourly`, or of `hourly_sessions`, reads that table for whole
 hours, and the events for the rest of the range; other queries read the events. The answer is always the same, and only
