@@ -292,8 +292,8 @@ def unread(*_: Any) -> Any:
     ],
 )
 def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
-    names = Convert(unread, unread, unread, unread, lambda _: ["code.file.path"], lambda _: False)
-    span = Record.later("span", name, None, names)
+    convert = Convert(unread, unread, unread, unread, lambda raw, sought: False, lambda _: "1f", "0")
+    span = Record.later("span", name, None, convert)
     found = recognise([Scope({"service.name": service}, scope, "", [span])], TABLES)
     assert not found.reports
     assert found.dropped == {"no_event": 1}

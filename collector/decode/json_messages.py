@@ -22,10 +22,6 @@ class Value(msgspec.Struct, gc=False):
     bytesValue: Any = None
 
 
-class Key(msgspec.Struct, gc=False):
-    key: str = ""
-
-
 class KeyValue(msgspec.Struct, gc=False):
     key: str = ""
     value: Value | None = None
@@ -134,5 +130,4 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     "metrics": msgspec.json.Decoder(MetricsRequest),
 }
 PAIRS = msgspec.json.Decoder(list[KeyValue] | None)
-KEYS = msgspec.json.Decoder(list[Key] | None)
 EVENTS = msgspec.json.Decoder(list[Event] | None)

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, MutableSet
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,7 +16,6 @@ import msgspec
 from collector.decode.json_messages import (
     DECODERS,
     EVENTS,
-    KEYS,
     PAIRS,
     KeyValue,
     Log,
@@ -32,6 +32,7 @@ from collector.decode.record import (
     Record,
     Request,
     Scope,
+    Sought,
     SpanEvent,
     check_count,
     check_depth,
@@ -250,12 +251,6 @@ def _convert(mended: MutableSet[str]) -> Convert:
         found = raw.attributes
         return _typed(PAIRS, found, mended) if isinstance(found, msgspec.Raw) else found
 
-    def names(raw: Span | Log) -> list[str]:
-        found = raw.attributes
-        if isinstance(found, msgspec.Raw):
-            found = _typed(KEYS, found, mended)
-        return [one.key for one in found or ()]
-
     def events(raw: Span) -> list[SpanEvent]:
         return [
             SpanEvent(event.name or "", _integer(event.timeUnixNano), _attributes(event.attributes))
@@ -267,9 +262,17 @@ def _convert(mended: MutableSet[str]) -> Convert:
         lambda raw: _attributes(pairs(raw)),
         events,
         lambda raw: value_of(raw.body),
-        names,
-        lambda raw: not (raw.parentSpanId and raw.parentSpanId.strip("0")),
+        _may_have,
+        attrgetter("parentSpanId"),
+        "0",
     )
+
+
+def _may_have(raw: Span | Log, sought: Sought) -> bool:
+    found = raw.attributes
+    if isinstance(found, msgspec.Raw):
+        return sought.json.search(found) is not None
+    return not sought.names.isdisjoint(one.key for one in found or ())
 
 
 def _typed(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, mended: MutableSet[str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
@@ -153,8 +154,9 @@ _CONVERT = Convert(
     lambda raw: _attributes(raw.attributes),
     _events,
     lambda raw: value_of(raw.body),
-    lambda raw: [pair.key for pair in raw.attributes],
-    lambda raw: not raw.parent_span_id.strip(b"\0"),
+    lambda raw, sought: sought.protobuf.search(raw.SerializePartialToString()) is not None,
+    attrgetter("parent_span_id"),
+    b"\0",
 )
 
 

@@ -5,6 +5,7 @@ A record of OTLP is converted only when something of it is read: most spans of r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,16 +112,11 @@ class Record:
         record._convert = convert
         return record
 
-    def names(self) -> Iterable[str]:
-        """The names of the attributes that it came with, which need not be converted for this."""
-        return self.attributes if self._convert is None else self._convert.names(self._raw)
-
-    @property
-    def is_root(self) -> bool:
-        """Whether this is a span below no other, for which its ids need not be converted."""
-        if self.signal != "span":
-            return False
-        return not self.parent_span_id if self._convert is None else self._convert.is_root(self._raw)
+    def may_have(self, sought: Sought) -> bool:
+        """Whether it came with an attribute of one of these names, or may have; it need not be converted for this."""
+        if self._convert is None:
+            return not sought.names.isdisjoint(self.attributes)
+        return self._convert.may_have(self._raw, sought)
 
     def __getattr__(self, name: str) -> Any:
         """Converts attributes, body and events on first access, which is when their slot is empty; all else at once."""
@@ -152,18 +148,43 @@ class Scope:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
+def roots(records: Iterable[Record]) -> list[Record]:
+    """The spans below no other, for which their ids need not be converted."""
+    spans = [record for record in records if record.signal == "span"]
+    convert = spans[0]._convert if spans else None
+    if convert is None:
+        return [span for span in spans if not span.parent_span_id]
+    parents = [convert.parent(span._raw) for span in spans]
+    return [span for span, parent in zip(spans, parents, strict=True) if not parent or not parent.strip(convert.zero)]
+
+
+class Sought:
+    """Names of attributes that are looked for in records of any encoding."""
+
+    __slots__ = ("json", "names", "protobuf")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = frozenset(names)
+        raw = [re.escape(name.encode()) for name in self.names]
+        sized = [re.escape(bytes([len(name)])) + re.escape(name.encode()) for name in self.names]
+        # A key with an escape may be any of them.
+        self.json = re.compile(rb'"key"\s*:\s*"(?:(?:%s)"|[^"\\]*\\)' % b"|".join(raw))
+        self.protobuf = re.compile(rb"\n(?:%s)" % b"|".join(sized))
+
+
 @dataclass(slots=True, frozen=True)
 class Convert:
-    """How the raw records of one encoding are read: `fill` sets a record's times, ids and states, `names` are those of
-    its attributes.
+    """How the raw records of one encoding are read: `fill` sets a record's times, ids and states; `parent` is the id of
+    the span around it, of which `zero` is a digit that says nothing.
     """
 
     fill: Callable[[Record, Any], None]
     attributes: Callable[[Any], dict[str, Any]]
     events: Callable[[Any], list[SpanEvent]]
     body: Callable[[Any], Any]
-    names: Callable[[Any], Iterable[str]]
-    is_root: Callable[[Any], bool]
+    may_have: Callable[[Any, Sought], bool]
+    parent: Callable[[Any], Any]
+    zero: str | bytes
 
 
 Metrics = tuple[Any, str, list[str]]  # `service.name`, scope name, metric names

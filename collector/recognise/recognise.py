@@ -133,8 +133,10 @@ class _Reading:
     def run(self) -> None:
         plan = self._plan
         of_moments = plan.claimed and plan.sources[0].moments
+        noise = {record.name for record in self._records if record.signal == "span"}
+        noise = {name for name in noise if not plan.rows("span", name)}
         for record in self._records:
-            if record.signal == "span" and not plan.rows("span", record.name):
+            if record.signal == "span" and record.name in noise:
                 self._drop(record)
                 continue
             self._take(record)

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from collector.decode.record import Record, Scope
+from collector.decode.record import Record, Scope, roots
 from collector.recognise.readers import as_float, as_text, present
 from collector.tables import load_toml, schemas
 
@@ -160,11 +160,11 @@ def look(scope: Scope, telling: Sequence[Record], counter: tuple[str, ...], into
 
 
 def _look_at_records(scope: Scope, telling: Sequence[Record], signs: Signs, into: Sampled) -> None:
-    roots = [record for record in scope.records if record.is_root]
-    whole = {id(record): record for record in (*roots[:1], *telling)}
+    outermost = roots(scope.records)
+    whole = {id(record): record for record in (*outermost[:1], *telling)}
     for record in whole.values():
         into.add(*signs.read(record.attributes, record.trace_state))
-    for record in roots[1:]:
+    for record in outermost[1:]:
         if record.trace_state and id(record) not in whole:
             into.add(*signs.read({}, record.trace_state))
 

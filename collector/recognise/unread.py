@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from collector.decode.record import Record
+from collector.decode.record import Record, Sought
 from collector.recognise.readers import as_text
 from collector.tables import load_toml, schemas
 
@@ -30,10 +30,10 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """All rows, in order, and their keys."""
+    """All rows, in order, and what to look for."""
 
     rows: tuple[Sign, ...]
-    keys: frozenset[str]
+    sought: Sought
 
     def of(self, attributes: Mapping[str, Any]) -> Sign | None:
         """The first that these attributes have."""
@@ -41,7 +41,7 @@ class Signs:
 
     def of_record(self, record: Record) -> Sign | None:
         """The same for a record, whose attributes are converted only where their names leave it open."""
-        return None if self.keys.isdisjoint(record.names()) else self.of(record.attributes)
+        return self.of(record.attributes) if record.may_have(self.sought) else None
 
 
 @cache
@@ -49,4 +49,4 @@ def load_unread() -> Signs:
     """The signs of `schemas/unread.toml`."""
     rows = load_toml(schemas().joinpath("unread.toml"))["signs"]
     signs = tuple(Sign(row["key"], frozenset(row.get("values", ())), row["tells"]) for row in rows)
-    return Signs(signs, frozenset(sign.key for sign in signs))
+    return Signs(signs, Sought(sign.key for sign in signs))
