@@ -64,6 +64,15 @@ def _iso(text: str) -> int:
         return 0
 
 
+def local_ns(text: str) -> int:
+    """As `time_of`, but a text without a zone is of this machine's, as it was at that date."""
+    try:
+        moment = datetime.fromisoformat(text.strip().upper())
+        return time_of(text) if moment.tzinfo else max(0, iso_ns(moment.astimezone().isoformat()))
+    except (ValueError, OSError, OverflowError):  # before or after what a platform's clock knows
+        return time_of(text)
+
+
 def retry_after_s(text: str, now_s: float) -> float | None:
     """Seconds from now of an HTTP `Retry-After`, a number or a date (RFC 9110, section 10.2.3); None for anything
     else.

@@ -53,7 +53,7 @@ ROOT = Path(__file__).parents[1] / "collector"
 # The engine, and the servers: no other package or module imports them.
 ONLY = {
     "chdb": (),
-    "duckdb": ("engine/duckdb/", "api/sandbox.py"),
+    "duckdb": ("engine/duckdb/", "api/sandbox.py", "transcripts/exports.py"),
     "grpc": ("receive/",),
     "granian": ("receive/",),
     "mcp": ("mcp/",),

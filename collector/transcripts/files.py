@@ -24,6 +24,7 @@ import msgspec
 
 from collector import zstd
 from collector.decode.mending import readable
+from collector.transcripts import exports, markdown
 from collector.transcripts.find import Found
 
 Records = Iterator[tuple[int, int, Any]]  # place, size in bytes, record
@@ -42,15 +43,29 @@ def records(found: Found, start: int, unreadable: Callable[[], None]) -> Records
     """The records of a file from a place on. `unreadable` is called for each that is no JSON."""
     if found.store.form == "sqlite":
         return _rows(found.path, found.store.query)
+    if found.store.form in exports.READ:
+        return exports.rows(found.path, found.store.form, found.store.columns)
+    if found.store.form == "markdown":
+        return _markdown(found.path)
     if found.store.form == "json":
-        return _documents(found.path, found.store.records, unreadable)
+        return _below(found.store.below, _documents(found.path, found.store.records, unreadable))
     if found.store.form == "mutations":
         return _within(_replayed(found.path, unreadable), found.store.records)
     if found.store.form == "folder":
-        return _files(sorted((found.path.parent / "/".join(found.store.records)).glob("*.json")), unreadable)
+        return _files(sorted(found.folder.glob("*.json"), key=_numbered), unreadable)
     if found.store.form == "zip":
         return _members(found.path, found.store.members, found.store.records, unreadable)
     return _lines(found.path, start, unreadable)
+
+
+def _below(name: str, of: Records) -> Records:
+    """The records under a name, where the same is a column elsewhere."""
+    return ((place, size, {name: record}) for place, size, record in of) if name else of
+
+
+def _markdown(path: Path) -> Records:
+    with path.open("rb") as file:
+        yield from markdown.lines(iter(lambda: file.readline(LONGEST_LINE), b""))
 
 
 @contextmanager
@@ -178,6 +193,11 @@ def _change(place: Any, key: Any, change: dict[str, Any]) -> None:
         place[key].extend(change.get("v") or [])
     elif change.get("kind") == 3:
         del place[key]
+
+
+def _numbered(path: Path) -> tuple[int, str]:
+    """So that `10.json` comes after `9.json`."""
+    return (int(path.stem), "") if path.stem.isdecimal() else (0, path.name)
 
 
 def _files(paths: list[Path], unreadable: Callable[[], None]) -> Records:

@@ -46,6 +46,11 @@ class Found:
     changed_ns: int
     inode: int
 
+    @property
+    def folder(self) -> Path:
+        """Of a store that has a file for each record: where these are."""
+        return self.path.parent.joinpath(*self.store.records)
+
     def now(self) -> Found | None:
         """The file as it is now; None if it is gone."""
         return next(_file(self.agent, self.store, self.path), None)
@@ -130,8 +135,12 @@ def _file(agent: Agent, store: Store, path: Path) -> Iterator[Found]:
         stat = path.stat()
     except OSError:
         return
-    if path.is_file():
-        yield Found(agent, store, path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    if not path.is_file():
+        return
+    found = Found(agent, store, path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    if store.form == "folder" and found.folder.is_dir():  # a further record is another file in it
+        found = replace(found, changed_ns=max(found.changed_ns, found.folder.stat().st_mtime_ns))
+    yield found
 
 
 def _add(found: dict[tuple[str, int | str], Found], files: Iterable[Found]) -> None:

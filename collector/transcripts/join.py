@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from collector.lessons.instructions import marked
 from collector.recognise.readers import Around, Reader, as_text, present
 from collector.recognise.sources import Condition, holds
-from collector.times import time_of
+from collector.times import local_ns, time_of
 from collector.transcripts.files import parsed
 from collector.transcripts.repository import repository_of, tidy
 from collector.transcripts.tables import Agent, Read
@@ -173,6 +174,8 @@ class Joiner:
 
     def _told_by(self, row: Read, place: int, size: int, record: dict[str, Any], at: Plain) -> Iterator[Joined]:
         items = spread(record, row.each) if row.each else [record]
+        if row.next:
+            items = [{**one, "next": after} for one, after in pairwise([*items, {}]) if isinstance(one, dict)]
         for item in items:
             if not isinstance(item, dict):
                 continue
@@ -183,7 +186,7 @@ class Joiner:
                 self._note(row.fields, inside)
             elif row.fields:
                 self._note(row.fields, at)
-            time_ns = time_of(self.context.get("time"))
+            time_ns = self._time_ns()
             name = as_text(self._first(row.ids, inside)) or ""
             held = slim(item) if size > LARGE else item
             outer = held if item is record else slim(record) if size > LARGE else record
@@ -195,6 +198,10 @@ class Joiner:
                 yield from self._request(row, name, place, held, time_ns)
             elif row.tells == "end":
                 yield from self._ended(row, held, time_ns)
+
+    def _time_ns(self) -> int:
+        told = self.context.get("time")
+        return local_ns(told) if self._agent.local_times and isinstance(told, str) else time_of(told)
 
     def _key(self, name: str) -> tuple[str, str]:
         return str(self.context.get("session") or ""), name

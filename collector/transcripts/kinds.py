@@ -1,4 +1,4 @@
-"""Decides by a file's first records which agent wrote it, where its path alone does not."""
+"""Decides which agent wrote a file: by its path where that names the agent's own folder, else by its first records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import PurePosixPath
 
 from collector.transcripts.files import records
 from collector.transcripts.find import Found, in_order
@@ -15,12 +16,22 @@ FIRST_RECORDS = 60
 
 
 def by_content(found: Iterable[Found]) -> list[Found]:
-    """Each file once, for the agent whose table takes most of its first records; without those that no table takes."""
+    """Each file once, for the agent in whose folder it is, else whose table takes most of its first records; without
+    those that no table takes.
+    """
     candidates: dict[str, list[Found]] = defaultdict(list)
     for one in found:
         candidates[os.path.realpath(one.path)].append(one)
-    best = (max(some, key=_taken) for some in candidates.values())
-    return in_order(one for one in best if _taken(one) > (0, 0))
+    taken = ({one.agent.id: (_taken(one), one) for one in some} for some in candidates.values())
+    fit = ([(of, one) for of, one in some.values() if of > (0, 0)] for some in taken)
+    return in_order(max(some, key=lambda of: (of[0][0] > 0, _is_named(of[1]), of[0]))[1] for some in fit if some)
+
+
+def _is_named(found: Found) -> bool:
+    """Whether the path has the folder of the agent's store in it, such as `.codex` or `rooveterinaryinc.roo-cline`."""
+    names = {PurePosixPath(one).name for one in found.store.folders}
+    own = (name for name in names if "$" not in name and (name.startswith(found.agent.id) or "." in name[:-1]))
+    return any(name in found.path.parts for name in own)
 
 
 def _taken(found: Found) -> tuple[int, int]:

@@ -92,6 +92,8 @@ def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str,
     sent["strength"] = report.get("_strength", 0)
     attributes: dict[str, Any] = {"transcript.file": file[-300:], "transcript.offset": one.place}
     attributes.update({kept: one.context[name][:NAME_CHARS] for name, kept in KEPT.items() if one.context.get(name)})
+    if agent.local_times:
+        attributes["time.zone"] = "assumed"
     if one.operation == "tool" and (loaded := one.context.get("lessons")) is not None:
         attributes["lessons.loaded"] = loaded[:NAME_CHARS]
     params = report.get("params")

@@ -23,7 +23,7 @@ from collector.table_checks import BOOL, INT, ROWS, TABLE, TEXT, TEXTS, missing_
 from collector.tables import TableError, load_toml, schemas
 
 TELLS = ("call", "result", "end", "request", "context", "copy")
-FORMS = ("jsonl", "json", "sqlite", "mutations", "folder", "zip")
+FORMS = ("jsonl", "json", "sqlite", "mutations", "folder", "zip", "markdown", "parquet", "csv")
 CONTEXT = ("session", "parent", "subagent", "agent", "model", "provider", "turn", "version", "service", "cwd", "branch",
            "entrypoint", "time", "copied_from", "call_time", "project", "task", "success", "instructions")  # fmt: skip
 OWN_FIELDS = {
@@ -33,6 +33,7 @@ OWN_FIELDS = {
     "keeps_days": INT,
     "patterns": TEXT,
     "unique_ids": BOOL,
+    "local_times": BOOL,
     "private": TEXTS,
     "quotes": TEXTS,
     "stores": ROWS,
@@ -43,11 +44,11 @@ OWN_FIELDS = {
 }
 STORE_FIELDS = {
     "form": TEXT, "folders": TEXTS, "files": TEXTS, "not": TEXTS, "records": TEXT, "query": TEXT, "tables": TEXTS,
-    "session": TEXT, "root": TEXTS, "members": TEXT,
+    "session": TEXT, "root": TEXTS, "members": TEXT, "below": TEXT, "columns": TEXTS,
 }  # fmt: skip
 READ_FIELDS = {
     "tells": TEXT, "kind": TEXTS, "where": TABLE, "each": TEXT, "item": TABLE, "id": TEXTS, "as": TEXT, "open": TEXTS,
-    "first": BOOL, "fields": TABLE,
+    "first": BOOL, "fields": TABLE, "next": BOOL,
 }  # fmt: skip
 # What every table reads in the same way: the reader of files puts it there.
 FIELDS = {
@@ -78,6 +79,8 @@ class Store(NamedTuple):
     session: re.Pattern[str] | None  # its group is the session's id in the path of a file
     members: str  # of an archive: names of the documents in it, as a glob
     root: tuple[str, ...]  # files beside one, `name` or `name#key` of a JSON object, that hold the folder of its work
+    below: str  # a name under which each record stands
+    columns: tuple[str, ...]  # of an export that is a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class Read:
     name: str
     open: tuple[Reader, ...]
     first: bool
+    next: bool  # an item has the item after it as `next`
     fields: tuple[tuple[str, tuple[Reader, ...]], ...]
 
 
@@ -106,6 +110,7 @@ class Agent:
     service: str
     keeps_days: int
     unique_ids: bool
+    local_times: bool  # times without a zone are of the machine that wrote them
     private: Wanted
     quotes: tuple[re.Pattern[str], ...]
     stores: tuple[Store, ...]
@@ -201,6 +206,7 @@ def _agent(table: dict[str, Any]) -> Agent:
         service=table["service"],
         keeps_days=table.get("keeps_days", 0),
         unique_ids=table.get("unique_ids", False),
+        local_times=table.get("local_times", False),
         private=words_and_globs(tuple(table.get("private", ()))),
         quotes=tuple(re.compile(one) for one in table.get("quotes", ())),
         stores=tuple(map(_store, table["stores"])),
@@ -241,6 +247,8 @@ def _store(row: Mapping[str, Any]) -> Store:
         re.compile(row["session"]) if "session" in row else None,
         row.get("members", ""),
         tuple(row.get("root", ())),
+        row.get("below", ""),
+        tuple(row.get("columns", ())),
     )
 
 
@@ -255,6 +263,7 @@ def _read(row: Mapping[str, Any]) -> Read:
         name=row.get("as", "result" if row["tells"] == "result" else row["tells"]),
         open=_readers(row.get("open", ())),
         first=row.get("first", False),
+        next=row.get("next", False),
         fields=_fields(row.get("fields", {})),
     )
 
