@@ -55,10 +55,10 @@ benchpages: $(LOCKED) .venv/.chromium ## the dashboard's pages in a browser, ove
 pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard, into docs/images
 	$(BIN)/python -m benchmarks.pictures
 
-modules: $(LOCKED) ## the list of modules, from their docstrings, into docs/modules.md
+modules: $(LOCKED) ## the list of modules, from their docstrings, into docs/modules.md, which is not in git
 	$(BIN)/python tests/module_list.py
 
-site: $(LOCKED) ## docs/ as a site with search, into site/
+site: modules ## docs/ as a site with search, into site/
 	$(BIN)/python docs/site/prepare.py .venv/pages
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet .venv/pages site
 

@@ -1,4 +1,4 @@
-"""Writes docs/modules.md: every module with what its docstring says first. `make modules` runs it."""
+"""Writes docs/modules.md, which git ignores: every module with what its docstring says first. `make modules` runs it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "modules.md"
-NAMED = 4  # so many words before a colon or a clause say enough
 INTRODUCTION = """\
 # Modules
 
-Made by `make modules` from the modules' docstrings. How an event passes through them is told in architecture.md.
+Made by `make modules` from the modules' docstrings. architecture.md says how an event passes through them.
 """
 
 
@@ -32,16 +31,10 @@ def _folder(folder: Path) -> str:
 
 
 def _sentence(path: Path) -> str:
-    """The first sentence of a module's docstring; of a long one, its beginning that says what the module is."""
+    """The first sentence of a module's docstring."""
     text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
-    if not text:
-        return ""
-    sentence = re.split(r"\.(?: |$)|; ", text)[0]
-    for end in re.finditer(r": |, (?=(?:and|as|because|but|for|from|if|in|so|that|what|where|which|with)\b)", sentence):
-        if len(sentence[: end.start()].split()) >= NAMED:
-            sentence = sentence[: end.start()]
-            break
-    return sentence if sentence.endswith("?") else f"{sentence}."
+    sentence = re.split(r"(?<=[.?]) ", text)[0]
+    return sentence
 
 
 if __name__ == "__main__":

