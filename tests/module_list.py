@@ -1,4 +1,4 @@
-"""Writes docs/modules.md, which git ignores: each module and the first sentence of its docstring. `make modules` runs it."""
+"""Writes docs/modules.md, which git ignores: each module and its docstring's first sentence. `make modules` runs it."""
 
 from __future__ import annotations
 

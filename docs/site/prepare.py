@@ -70,6 +70,8 @@ def main(folder: Path) -> None:
     _write(folder / "decisions/index.md", _listed("Decisions", "decisions"))
     shutil.copytree(ROOT / "docs/images", folder / "images", dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_name("conf.py"), folder)
+    (folder / "static").mkdir()
+    shutil.copy(Path(__file__).with_name("site.css"), folder / "static")
     index = folder / "index.md"
     index.write_text(index.read_text() + _contents(folder))
 
