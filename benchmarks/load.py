@@ -56,6 +56,7 @@ def main() -> None:
     given = arguments.parse_args()
     floor = reading_and_answering(given.encoding, given.requests, given.connections, given.events)
     with running_collector(given.workers) as (port, process, store):
+        time.sleep(5)  # by then it has given back what only its start needed
         idle = memory(process)
         before = cpu(process)
         sent = send(port, given.encoding, given.requests, given.connections, given.events, given.rate)

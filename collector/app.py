@@ -1,4 +1,4 @@
-"""The collector process: forks the workers that parse requests, then loads and serves everything else."""
+"""The collector process: makes what parses requests, then loads and serves everything else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import resource
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from threading import Lock
@@ -19,6 +20,7 @@ from collector.hash_key import sanitiser_of
 from collector.made import Made, pipeline_of
 from collector.pipeline import Pipeline
 from collector.receive.certificates import check as check_pair
+from collector.receive.on_demand import OnDemand
 from collector.receive.workers import Readers, chosen
 from collector.sanitise.redactions import Rule
 from collector.sanitise.sanitise import Sanitiser
@@ -67,8 +69,7 @@ def run(settings: Settings) -> int:
     scrub = _begin(settings, made.rules)
     another = partial(_another, settings, made.rules, made.pipeline.hash_key)
     in_new_process = partial(_in_new_process, settings, made.rules, made.pipeline.hash_key)
-    # Forks before there are threads, and before anything that workers do not need is loaded.
-    readers = Readers(made.pipeline, chosen(settings.workers), in_new_process)
+    readers = _readers(settings.workers, made.pipeline, in_new_process)
     try:
         import uvloop
 
@@ -81,6 +82,15 @@ def run(settings: Settings) -> int:
         readers.close()
         gc.unfreeze()  # else DuckDB's binding reports leaks at exit
     return 0
+
+
+def _readers(workers: int | None, pipeline: Pipeline, another: Callable[[], Pipeline]) -> Readers | OnDemand:
+    """So many processes, or those that are needed. Made before there are threads, and before anything is loaded that
+    processes that parse do not need: forks have it too.
+    """
+    if workers:
+        return Readers(pipeline, workers, another)
+    return OnDemand(pipeline, chosen() if workers is None else 0, another)
 
 
 def _begin(settings: Settings, rules: tuple[Rule, ...]) -> Scrub:

@@ -69,8 +69,10 @@ from collector.receive.entrance import Entrance
 from collector.receive.grpc import grpc_server
 from collector.receive.http import INGEST_ROUTES, door_errors
 from collector.receive.intake import Intake
+from collector.receive.on_demand import OnDemand
 from collector.receive.room import Room
 from collector.receive.workers import Readers
+from collector.resident import give_back_code
 from collector.setting_values import Address
 from collector.settings import LOOPBACK, Settings
 from collector.telemetry import Scrub
@@ -89,13 +91,15 @@ DRAIN_S = 5  # for requests in progress to finish after SIGTERM
 FORWARD_DRAIN_S = 3  # after that, for queued copies to be delivered
 LEFT_S = 30  # at start, senders wait this long for what is in the journal; the rest is stored while they send
 
+REST_S = 3.0  # after the start: what it needed, and the first turn of each loop, is not needed any more
+
 log = structlog.get_logger()
 
 
 async def serve(
     settings: Settings,
     pipeline: Pipeline,
-    readers: Readers,
+    readers: Readers | OnDemand,
     scrub: Scrub,
     forward: Forwarder | None,
     another: Callable[[], Pipeline],
@@ -142,6 +146,8 @@ async def serve(
         alerting = asyncio.create_task(engine.run())
         started.callback(alerting.cancel)
         started.push_async_callback(engine.close)
+        rested = asyncio.get_running_loop().call_later(REST_S, give_back_code)
+        started.callback(rested.cancel)
         log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
         await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
         asked = stop.is_set()
@@ -181,7 +187,7 @@ class Parts(NamedTuple):
 
 async def _stored(
     settings: Settings,
-    readers: Readers,
+    readers: Readers | OnDemand,
     forward: Forwarder | None,
     started: AsyncExitStack,
     failure_only: tuple[str, ...],

@@ -99,7 +99,7 @@ class Settings:
         128 << 20, positive_size, "bytes received but not yet answered; beyond this, senders are told to wait"
     )
     workers: int | None = _setting(
-        None, count, "processes that parse requests; by default one fewer than cores, at most 4"
+        None, count, "processes that parse requests; by default, under load, one fewer than cores, at most 4"
     )
     forward: str = _setting("", copies_to, "OTLP endpoint that gets a copy of every accepted request")
     forward_headers: tuple[str, ...] = _setting((), words, "headers sent with the copies, name=value")

@@ -26,7 +26,15 @@ MOST_S = 2.0
 MOST_NAMED = 40
 SLOW: dict[str, str] = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
 EVENTS = {"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system", forked.STARTED}
-STARTERS = {"Popen", "Forked", "Worker", "Readers", "sync_playwright", "fork"}  # whoever calls one starts a process
+STARTERS = {
+    "Popen",
+    "Forked",
+    "Worker",
+    "Readers",
+    "OnDemand",
+    "sync_playwright",
+    "fork",
+}  # whoever calls one starts a process
 TICKS = os.sysconf("SC_CLK_TCK")
 
 _known: dict[CodeType, bool] = {}

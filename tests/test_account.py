@@ -18,7 +18,7 @@ from collector.journal.journal import Journal
 from collector.journal.queue import Taker
 from collector.journal.writer import Writer
 from collector.receive.intake import Intake
-from collector.receive.workers import Readers
+from collector.receive.on_demand import OnDemand
 from collector.recognise import recognise
 from tests.conftest import RunningCollector, wait_until
 from tests.doors import pipeline, span, traces
@@ -30,7 +30,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
     """The account after these requests were answered with success; `impatient` senders first leave before that."""
     store = Store.open("duckdb://:memory:")
-    readers, journal = Readers(pipeline(), 0, pipeline), Journal(None)
+    readers, journal = OnDemand(pipeline(), 0, pipeline), Journal(None)
     writer = Writer(store, journal, Upkeep(store, Retention(3600 * 10**9)))
     taker = Taker(journal, writer)
     intake = Intake(readers, taker, 1 << 20)

@@ -25,6 +25,7 @@ from collector.errors import Rejected, Unavailable
 from collector.journal.journal import unpack
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.receive import workers
+from collector.receive.on_demand import OnDemand
 from collector.receive.workers import MOST_CHOSEN, SMALL, Here, Readers, Worker, chosen
 from collector.sanitise.sanitise import FAILED
 from collector.tables import TableError
@@ -63,7 +64,7 @@ def calls(collector: RunningCollector) -> set[str]:
 
 def test_two_workers_read_what_one_process_would(start_collector: Callable[..., RunningCollector]) -> None:
     one, two = start_collector(WORKERS="0"), start_collector(WORKERS="2")
-    assert (len(children(one)), len(children(two))) == (1, 2)
+    assert (len(children(one)), len(children(two))) == (0, 2)
     for collector in (one, two):
         assert send(collector, 0, 20) == [200] * 20
         assert collector.post("/v1/traces", b"{").status_code == 400
@@ -172,7 +173,7 @@ def test_a_worker_in_another_s_place_marks_a_secret_alike(start_collector: Calla
 
 
 def spawned(collector: RunningCollector) -> list[int]:
-    """Those of its processes that replaced others."""
+    """Those of its processes that were started after it."""
     return [pid for pid in children(collector) if b"multiprocessing-fork" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
@@ -201,12 +202,14 @@ def test_what_needs_no_second_look_is_known_by_the_same_numbers_in_every_process
 
 
 def test_a_reader_of_large_bodies_alone_does_not_collect_what_it_will_be_told() -> None:
-    readers = Readers(pipeline(), 0, never)
+    readers = OnDemand(pipeline(), 0, pipeline)
+    large = Body(traces(*[span(1)] * 9_000), JSON, "traces")
+    assert readers.read(large, NOW).receipt.records == 9_000
     for first in range(0, 3 * TOLD_REMEMBERED, 10_000):
         readers.stored(dict.fromkeys(range(first, first + 10_000), NOW))
-    [worker] = (reader for reader in readers._all if isinstance(reader, Worker))
+    [worker] = readers._workers
     assert len(worker._told) == TOLD_REMEMBERED
-    assert readers.read(Body(traces(*[span(1)] * 9_000), JSON, "traces"), NOW).receipt.records == 9_000
+    assert readers.read(large, NOW).receipt.records == 9_000
     assert not worker._told
     readers.close()
 
@@ -301,10 +304,8 @@ def test_a_message_of_millions_is_read_beside_the_main_process_where_no_worker_i
 ) -> None:
     collector = start_collector(WORKERS="0")
     assert collector.process
-    [worker] = children(collector)
-    used = worker_ticks(worker)
     assert send(collector, 0, 3) == [200] * 3
-    assert worker_ticks(worker) == used
+    assert children(collector) == []
     with grpc.insecure_channel(collector.grpc, options=[("grpc.max_send_message_length", -1)]) as channel:
         export: Any = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
         with pytest.raises(grpc.RpcError) as refused:
@@ -312,12 +313,14 @@ def test_a_message_of_millions_is_read_beside_the_main_process_where_no_worker_i
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "send smaller batches" in str(refused.value.details())
     assert peak_mib(collector.process.pid) < 600
+    [worker] = spawned(collector)
+    used = worker_ticks(worker)
+    assert send(collector, 3, 6) == [200] * 3
+    assert worker_ticks(worker) == used
     os.kill(worker, signal.SIGKILL)
     wait_until(lambda: gone(worker), 10)
-    assert send(collector, 3, 6) == [200] * 3
     large = traces(span(6, error="ValueError")) + b" " * SMALL
     assert collector.post("/v1/traces", large).status_code == 503
-    wait_until(partial(replaced, collector, 1), 20)
     assert collector.post("/v1/traces", large).status_code == 200
     assert calls(collector) == {f"call_S_{number}" for number in range(7)}
 
@@ -401,7 +404,7 @@ def test_a_reader_that_is_replaced_meanwhile_costs_no_other_what_was_stored() ->
             if len(told) == 1:
                 readers._all.remove(self)
 
-    readers = Readers(pipeline(), 0, pipeline)
+    readers = Readers(pipeline(), 1, pipeline)
     own, readers._all = readers._all, [Noting(pipeline()) for _ in range(3)]
     try:
         readers.stored({1: 2})
@@ -431,5 +434,4 @@ def test_workers_end_where_the_store_cannot_be_opened(
 @pytest.mark.parametrize("cores", [1, 2, 3, 64])
 def test_one_core_is_left_for_the_writer(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    assert chosen(None) == min(cores - 1, MOST_CHOSEN)
-    assert [chosen(0), chosen(7)] == [0, 7]
+    assert chosen() == min(cores - 1, MOST_CHOSEN)

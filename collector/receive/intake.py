@@ -12,6 +12,7 @@ from collector.access import Meter
 from collector.batch import Body, Receipt
 from collector.errors import Unavailable
 from collector.journal.queue import Taker
+from collector.receive.on_demand import OnDemand
 from collector.receive.workers import Readers
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Intake:
 
     def __init__(
         self,
-        readers: Readers,
+        readers: Readers | OnDemand,
         taker: Taker,
         queue_bytes: int,
         forward: Forwarder | None = None,

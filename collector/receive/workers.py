@@ -1,10 +1,10 @@
-"""Parses request bodies in worker processes, or small ones in the main process where there is no core to spare.
+"""Parses request bodies in worker processes, or in the main process.
 
 Large bodies always go to a worker: the main process's memory cannot be capped. (Only while no worker can be started
-does the main process read them too.) Bytes go in, sanitised batches come out. A worker is forked before the main
-process has threads or has opened the store, so that both share the memory of the compiled tables. The replacement for a
-dead worker is spawned instead, because a process with threads cannot be forked safely. A worker ends with the
-collector, however that ends, because its pipe is closed then.
+does the main process read them too.) Bytes go in, sanitised batches come out. Those of `Readers` are forked before the
+main process has threads or has opened the store, so that both share the memory of the compiled tables. All others, also
+the replacement for a dead one, are spawned, because a process with threads cannot be forked safely. A worker ends with
+the collector, however that ends, because its pipe is closed then.
 """
 
 from __future__ import annotations
@@ -196,15 +196,16 @@ def _bound_memory() -> None:
 
 
 class Readers:
-    """All readers of a collector; `read` blocks until one is free. Made before any thread is started."""
+    """Processes that are always there, the readers of a collector; `read` blocks until one is free. Made before any
+    thread is started.
+    """
 
     def __init__(self, pipeline: Pipeline, workers: int, another: Callable[[], Pipeline]) -> None:
         """`another` makes the same pipeline in a new process; it must be picklable."""
         self._here = Here(pipeline)
         self._another = another
-        self._small = 0 if workers else SMALL  # smaller bodies are read in this process
-        forks = [Worker(lambda: pipeline) for _ in range(workers or 1)]
-        self._all: list[BodyReader] = [*forks] if workers else [self._here, *forks]
+        forks = [Worker(lambda: pipeline) for _ in range(workers)]
+        self._all: list[BodyReader] = [*forks]
         self._free: queue.SimpleQueue[BodyReader] = queue.SimpleQueue()
         for fork in forks:
             self._free.put(fork)
@@ -215,12 +216,10 @@ class Readers:
 
     def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch, from the next free reader. Raises Rejected or Unavailable."""
-        if len(body.content) < self._small:
-            return self._counted(self._here, body, received_ns)
         reader = self._next()
         ended = reader is self._here and time.monotonic() - self._tried >= AGAIN_S
         try:
-            return self._counted(reader, body, received_ns)
+            return counted(reader, body, received_ns)
         except Gone:
             ended, self._ended = True, time.monotonic()
             log.error("a worker process ended; what it was reading is answered 503")
@@ -237,16 +236,6 @@ class Readers:
             return self._free.get(timeout=max(self._ended + WAIT_S - time.monotonic(), 0))
         except queue.Empty:
             raise Unavailable("the processes that read requests are being started again", retry_after=1) from None
-
-    @staticmethod
-    def _counted(reader: BodyReader, body: Body, received_ns: int) -> Read:
-        try:
-            return reader.read(body, received_ns)
-        except Gone:
-            raise
-        except Unavailable:
-            telemetry.FAILED.labels("pipeline").inc()
-            raise
 
     def _replace(self, ended: BodyReader) -> None:
         """Puts a new process in place of `ended`, or the main process until one can be started."""
@@ -278,6 +267,17 @@ class Readers:
             reader.close()
 
 
-def chosen(workers: int | None) -> int:
-    """The number of workers: the setting, else one fewer than there are cores, as the main process needs one."""
-    return min(len(os.sched_getaffinity(0)) - 1, MOST_CHOSEN) if workers is None else workers
+def counted(reader: BodyReader, body: Body, received_ns: int) -> Read:
+    """What the reader makes of a body; a failure of ours is counted."""
+    try:
+        return reader.read(body, received_ns)
+    except Gone:
+        raise
+    except Unavailable:
+        telemetry.FAILED.labels("pipeline").inc()
+        raise
+
+
+def chosen() -> int:
+    """The number of workers where none is set: one fewer than there are cores, as the main process needs one."""
+    return min(len(os.sched_getaffinity(0)) - 1, MOST_CHOSEN)
