@@ -69,6 +69,13 @@ def test_the_test_in_the_documentation_passes(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
+def test_the_rules_of_the_cookbook_are_valid() -> None:
+    section = (Path(__file__).parent.parent / "docs/alerts.md").read_text(encoding="utf-8").partition("## Cookbook")[2]
+    rows = re.findall(r"^\| .+ \| `(\{.+\})` \|$", section, re.MULTILINE)
+    assert len(rows) == section.partition("\n## ")[0].count("\n| ") - 2
+    parse_rules("rules:\n" + "".join(f"  - {row}\n" for row in rows))
+
+
 def test_the_command_says_where_a_test_fails(tmp_path: Path) -> None:
     path = tmp_path / "alerts.yaml"
     path.write_text(RULES + "  - {name: waits, rule: broken, values: '0.6x3', states: 'PFF'}\n")
