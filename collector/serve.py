@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
-from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.net import SocketHolder  # type: ignore[attr-defined]
-from granian.server.embed import Server
 from grpc import aio as grpc_aio
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
-from litestar.types import ASGIApp
 
 from collector import telemetry
 from collector.access import INGEST, READ
@@ -68,12 +62,12 @@ from collector.receive.delivery import Delivery
 from collector.receive.entrance import Entrance
 from collector.receive.grpc import grpc_server
 from collector.receive.http import INGEST_ROUTES, door_errors
+from collector.receive.http_server import HttpServer, http_server
 from collector.receive.intake import Intake
 from collector.receive.on_demand import OnDemand
 from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.resident import give_back_code
-from collector.setting_values import Address
 from collector.settings import LOOPBACK, Settings
 from collector.telemetry import Scrub
 from collector.token_store import audit_log, token_file
@@ -85,8 +79,6 @@ if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
     from collector.forward.langfuse import Langfuse
 
-CONNECTIONS = 4_096  # concurrent requests; slow ones cost little
-UNREAD_MS = 60_000  # a connection is closed if its client reads nothing of what was sent for this long
 DRAIN_S = 5  # for requests in progress to finish after SIGTERM
 FORWARD_DRAIN_S = 3  # after that, for queued copies to be delivered
 LEFT_S = 30  # at start, senders wait this long for what is in the journal; the rest is stored while they send
@@ -245,9 +237,9 @@ async def _stored(
     return Parts(store, journal, keeper, writer, intake, langfuse_of(settings, store), publisher)
 
 
-async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio.Server) -> None:
+async def _close_doors(http: HttpServer, serving: asyncio.Task[None], grpc: grpc_aio.Server) -> None:
     """Takes no more, and lets what is being taken finish."""
-    http.stop()
+    http.stop()  # type: ignore[no-untyped-call]
     await asyncio.wait((serving, asyncio.create_task(grpc.stop(DRAIN_S))), timeout=DRAIN_S)
 
 
@@ -388,50 +380,6 @@ class _Application(Litestar):
     @staticmethod
     def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
         return [*plugins, MsgspecDIPlugin()]
-
-
-class HttpServer(Server):
-    """granian on a socket of ours: it makes its own without a time for those who do not read."""
-
-    def _init_shared_socket(self) -> None:
-        family = socket.AF_INET6 if ":" in self.bind_addr else socket.AF_INET
-        listening = socket.create_server((self.bind_addr, self.bind_port), family=family, backlog=self.backlog)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections have it from the socket that took them
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
-        listening.setblocking(False)
-        self._listening = listening
-
-    def _spawn_worker(self, *args: Any, **more: Any) -> Any:
-        holder: Any = SocketHolder
-        # Each worker closes its own when it stops, as the one before does when certificates were renewed.
-        self._ssp, self._shd = None, holder(os.dup(self._listening.fileno()), False, self.backlog)
-        return super()._spawn_worker(*args, **more)
-
-    async def shutdown(self, exit_code: int = 0) -> None:
-        await super().shutdown(exit_code)  # type: ignore[no-untyped-call]
-        self._listening.close()
-
-    def renew(self, certificates: Certificates) -> None:
-        """Takes these files for new connections; the others stay until they are idle."""
-        pair = certificates.certificate, certificates.key
-        self.build_ssl_context(*pair, None, SSLProtocols.tls12, None, [], False)
-        if hasattr(self, "_listening"):
-            self.reload()  # type: ignore[no-untyped-call]
-
-
-def http_server(application: ASGIApp, place: Address) -> HttpServer:
-    """The HTTP server, not started; `serve` of it returns some time after `stop`."""
-    return HttpServer(
-        application,
-        address=place.host,
-        port=place.port,
-        interface=Interfaces.ASGI,
-        http=HTTPModes.auto,
-        websockets=False,
-        log_enabled=False,
-        backlog=CONNECTIONS,
-        backpressure=CONNECTIONS,  # the default of 128 requests could all be slow ones
-    )
 
 
 def allowed_hosts(settings: Settings, *, with_tokens: bool) -> frozenset[str]:

@@ -17,7 +17,7 @@ FIRST = "overview"
 # Links to other pages do not carry the subject of a detail page as a filter.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service", "project"),
-    "streak": ("session", "service"),
+    "streak": ("session", "service", "project"),
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The first minutes: how to connect an agent, and what of it has arrived, ticked off as it comes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 import streamlit as st
@@ -152,19 +153,32 @@ def _checked(agent: Agent, rows: pl.DataFrame, page: Page) -> Iterator[Step]:
     detail = f"last {words.age(newest[0], page.now, page.zone)}" if newest else ""
     yield Step(f"Anything from {words.plain(agent.title)}", "told" if rows.height else "waiting", detail)
     yield _calls(rows)
-    shares = [components.as_json(text) or {} for text in rows.filter("tool_data")["coverage"]]
-    cures = [components.as_json(text) or {} for text in rows.filter("tool_data")["remedies"]]
+    yield from _facts(rows.filter("tool_data"))
+    checks = [check for text in rows["checks"] for check in components.as_json(text) or ()]
+    for each in agent.untold:
+        yield _switch(each, {check["state"] for check in checks if check["what"] == each["what"]})
+
+
+def _facts(rows: pl.DataFrame) -> Iterator[Step]:
+    """What each call should say, and whether calls say it."""
+    shares = [components.as_json(text) or {} for text in rows["coverage"]]
+    cures = [components.as_json(text) or {} for text in rows["remedies"]]
     for fact, (what, lost) in FACTS.items():
         told = [share[fact] for share in shares if share.get(fact) is not None]
-        state = "waiting" if not told else "told" if max(told) >= SELDOM else "missing"
-        cure = next((words.plain(each[fact]) for each in cures if each.get(fact)), lost)
-        yield Step(what, state, cure if state == "missing" else "")
-    checks = [check for (text,) in rows.select("checks").iter_rows() for check in components.as_json(text) or ()]
-    for each in agent.untold:
-        states = {check["state"] for check in checks if check["what"] == each["what"]}
-        visible = any(way.get("arrival") for way in each.get("switches", ()))
-        state = next((name for name in ("told", "missing") if name in states), "waiting" if visible else "unseen")
-        yield Step(each["what"], state, ways=each.get("switches", ()))
+        if not told:
+            yield Step(what, "waiting")
+        elif max(told) >= SELDOM:
+            yield Step(what, "told")
+        else:
+            yield Step(what, "missing", next((words.plain(each[fact]) for each in cures if each.get(fact)), lost))
+
+
+def _switch(untold: Mapping[str, Any], states: Set[str]) -> Step:
+    """What the agent tells only when it is asked to. `states` are what is known of it from what arrived."""
+    ways = untold.get("switches", ())
+    visible = any(way.get("arrival") for way in ways)
+    state = next((name for name in ("told", "missing") if name in states), "waiting" if visible else "unseen")
+    return Step(untold["what"], state, ways=ways)
 
 
 def _calls(rows: pl.DataFrame) -> Step:

@@ -13,10 +13,10 @@ import grpc
 import httpx
 import pytest
 
-from collector import serve
 from collector.batch import Body, Receipt
 from collector.errors import Unavailable, grpc_code
 from collector.receive import grpc as door
+from collector.receive import http_server
 from collector.receive.delivery import PIECE, Delivery
 from collector.setting_values import Address
 from collector.settings import Settings
@@ -50,7 +50,7 @@ def running(delivery: Delivery, ask: Callable[[int], Awaitable[None]]) -> None:
     """Calls `ask` with the port of a real server."""
 
     async def serve_and_ask() -> None:
-        server = serve.http_server(delivery, Address("127.0.0.1", port := free_port()))
+        server = http_server.http_server(delivery, Address("127.0.0.1", port := free_port()))
         serving = asyncio.create_task(server.serve())
         await until(lambda: not refused(port))
         try:
@@ -103,7 +103,7 @@ def test_who_does_not_read_is_let_go_and_others_are_served() -> None:
 
 
 def test_a_connection_ends_from_which_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "UNREAD_MS", 500)
+    monkeypatch.setattr(http_server, "UNREAD_MS", 500)
     delivery = Delivery(answering, piece_s=60)  # so that only the time limit of the connection ends it
 
     async def ask(port: int) -> None:

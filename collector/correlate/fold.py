@@ -36,35 +36,50 @@ def fold(reports: Sequence[Report]) -> Report:
     evidence, the class from the most specific report with that outcome; ties go to the smaller report.
     """
     if len(reports) == 1:
-        row = as_row(reports[0]).copy()
-        for name in STORED:
-            row.pop(name, None)
-        if reports[0].get("_lends"):
-            row.pop("outcome", None)
-        return as_report(row)
+        return _alone(reports[0])
     reports = _yielding(reports)
     ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), as_bytes(report)))
-    row = {}
-    for report in ranked:
-        for name, value in report.items():
-            if name in COLUMNS and name not in FAILURE_FIELDS and value is not None:
-                row.setdefault(name, value)
+    row = _first_values(ranked)
     _fold_session(row, ranked)
-    if len({report.get("provenance") or "telemetry" for report in reports}) > 1:
-        row["provenance"] = "both"
-    row["received_ns"] = min(report["received_ns"] for report in reports)
-    if redactions := max(report.get("redactions") or 0 for report in reports):
-        row["redactions"] = redactions
+    _fold_origin(row, ranked)
     told = [report for report in ranked if report.get("outcome")]
     own = [report for report in ranked if not report.get("_lends")]
-    row.pop("outcome", None)
     if told and own:
         # When the event came into being: `after` of the API finds it by this.
-        row["received_ns"] = max(min(report["received_ns"] for report in some) for some in (told, own))
+        row["received_ns"] = max(first_received(told), first_received(own))
         _fold_outcome(row, told)
     if row.get("target"):
         _fold_target(row, ranked)
     return as_report(row)
+
+
+def _alone(report: Report) -> Report:
+    row = as_row(report).copy()
+    for name in STORED:
+        row.pop(name, None)
+    if report.get("_lends"):
+        row.pop("outcome", None)
+    return as_report(row)
+
+
+def _first_values(ranked: Sequence[Report]) -> Row:
+    """Each column's value in the first of these reports that has one; without how the call ended."""
+    row: Row = {}
+    for report in ranked:
+        for name, value in report.items():
+            if name in COLUMNS and name not in FAILURE_FIELDS and value is not None:
+                row.setdefault(name, value)
+    row.pop("outcome", None)
+    return row
+
+
+def _fold_origin(row: Row, reports: Sequence[Report]) -> None:
+    """When the call was first heard of, from where, and how much was cut out of what was told."""
+    row["received_ns"] = first_received(reports)
+    if len({report.get("provenance") or "telemetry" for report in reports}) > 1:
+        row["provenance"] = "both"
+    if redactions := max(report.get("redactions") or 0 for report in reports):
+        row["redactions"] = redactions
 
 
 def events_of(calls: Mapping[int, Sequence[Report]]) -> list[Report]:

@@ -117,40 +117,45 @@ class Joiner:
 
 def join(entries: Sequence[Entry], known: Known, below: Below, changes: Changes) -> Joiner:
     """Joins entries that share a key with each other or a stored event; the others become events at once."""
-    told, shared = _shared(entries)
-    refs = {ref for entry in entries for ref in entry.refs}
-    refs.update(key for entry in entries if entry.refs for key, _ in entry.around)
-    around = {key for entry in entries for key, _ in entry.around}
-    shared.update(known.events, (refs | around) & told)
-    outer = _spans_around(entries, around & (told | known.events.keys()), known)
+    own_keys, shared = _shared(entries)
+    referring = [entry for entry in entries if entry.refs or entry.around]
+    shared.update(known.events, own_keys.intersection(_referred(referring)))
+    around = {key for entry in referring for key, _ in entry.around}
+    outer = _spans_around(entries, around & (own_keys | known.events.keys()), known)
+    for entry in referring:
+        entry.keys += [ref for ref in entry.refs if ref in shared]
+        entry.keys += [key for key, inner in entry.around if key in outer and _is_inside(outer[key], inner, below)]
     joiner = Joiner()
     for entry in entries:
         own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
-        if entry.refs or entry.around:
-            entry.keys += [ref for ref in entry.refs if ref in shared]
-            entry.keys += [key for key, inner in entry.around if key in outer and _is_inside(outer[key], inner, below)]
         alone = entry.event_id is None and shared.isdisjoint(entry.keys)
         if alone:
             own = changes.new_id(own)
-        if entry.refs or entry.around:
-            _note(entry, own, shared, changes)
-        if alone:
             changes.add(fold(entry.reports), own, entry.reports)
             changes.keys.update(dict.fromkeys(entry.keys, own))
         else:
             joiner.add(entry, known.events)
             changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known.events), 0))
+        if entry.refs or entry.around:
+            _note(entry, own, shared, changes)
     return joiner
 
 
 def _shared(entries: Sequence[Entry]) -> tuple[set[int], set[int]]:
     """All keys of these entries, and those that several have."""
-    told: set[int] = set()
+    every: set[int] = set()
     shared: set[int] = set()
     for entry in entries:
-        shared.update(told.intersection(entry.keys))
-        told.update(entry.keys)
-    return told, shared
+        shared.update(every.intersection(entry.keys))
+        every.update(entry.keys)
+    return every, shared
+
+
+def _referred(referring: Sequence[Entry]) -> Iterator[int]:
+    """The keys of other calls' reports that these entries name."""
+    for entry in referring:
+        yield from entry.refs
+        yield from (key for key, _ in entry.around)
 
 
 def _note(entry: Entry, own: int, shared: Set[int], changes: Changes) -> None:

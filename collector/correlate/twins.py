@@ -162,28 +162,39 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     """The reports that look for a twin; neither a result told to the model nor a span without an id if
     the call's own report has one.
     """
-    # An agent's own file tells of calls whose telemetry still has to find itself.
-    telling = [one for one in reports if is_own(one) and one.get("provenance") is None]
-    own, known = bool(telling), any("call_id" in one for one in telling)
+    unwanted = _known_roles(reports)
     fresh = any(one.get("_rank", 0) > Rank.REPEATED for one in reports if "_twin" in one)
     for report in reports:
         if fresh and report.get("_rank") == Rank.REPEATED:  # later requests tell it too, beside newer ones
             continue
         for role, *columns in each_twin(report.get("_twin", ())):
-            if (own and role == Role.RESULT) or (known and role == Role.CALL):
-                continue
-            family = identity = _identity(as_row(report), columns)
-            window_ns = TURN_WINDOW_NS if role in (Role.ASKED, Role.BEGUN) else NEAR_NS
-            if columns == RESULT_COLUMNS:
-                family = _identity(as_row(report) | {"params_hash": None}, columns)
-                window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
-            one = Candidate(
-                began_ns(report) if role in BEGINNINGS else report["time_ns"], as_bytes(report), unit, identity, role,
-                family, window_ns, report.get("outcome") or "",
-            )  # fmt: skip
-            yield one
-            if role == Role.RESULT and family != identity:  # a call whose arguments are not exported
-                yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
+            if role not in unwanted:
+                yield from _candidates(unit, report, role, columns)
+
+
+def _known_roles(reports: Sequence[Report]) -> set[str]:
+    """The roles that need no twin: the call's own report says what they would."""
+    # An agent's own file tells of calls whose telemetry still has to find itself.
+    telling = [one for one in reports if is_own(one) and one.get("provenance") is None]
+    if not telling:
+        return set()
+    return {Role.RESULT, Role.CALL} if any("call_id" in one for one in telling) else {Role.RESULT}
+
+
+def _candidates(unit: Unit, report: Report, role: str, columns: Sequence[str]) -> Iterator[Candidate]:
+    """What a report looks for in one of its roles."""
+    family = identity = _identity(as_row(report), columns)
+    window_ns = TURN_WINDOW_NS if role in (Role.ASKED, Role.BEGUN) else NEAR_NS
+    if columns == RESULT_COLUMNS:
+        family = _identity(as_row(report) | {"params_hash": None}, columns)
+        window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
+    one = Candidate(
+        began_ns(report) if role in BEGINNINGS else report["time_ns"], as_bytes(report), unit, identity, role,
+        family, window_ns, report.get("outcome") or "",
+    )  # fmt: skip
+    yield one
+    if role == Role.RESULT and family != identity:  # a call whose arguments are not exported
+        yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
 
 
 def _identity(report: Row, columns: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 
 from collector.correlate.attempts import attempts
 from collector.correlate.changes import Changes
@@ -48,11 +48,7 @@ def _write(
     if ids and not (again or len(told) > count or len(ids) > 1):
         return event_id, {}
     reports = list(told.values())
-    gone: dict[int, list[Report]] = {}
-    for one in ids:
-        some = attempts(one, old.get(one, ()))
-        changes.replaced.update(dict.fromkeys(some, first_received(old.get(one, ()))))
-        gone |= some
+    gone = _replaced(ids, old, changes)
     new = attempts(event_id, reports)
     changes.redirects.update(dict.fromkeys(gone.keys() - new.keys(), event_id))
     if len(new) == 1:
@@ -65,3 +61,14 @@ def _write(
     changes.events += [fold(some) | {"event_id": one} for one, some in new.items()]
     changes.reports += [(event_id, one) for one in (reports if event_id in new else reports[count:])]
     return event_id, gone
+
+
+def _replaced(ids: Set[int], old: Mapping[int, Sequence[Report]], changes: Changes) -> dict[int, list[Report]]:
+    """Notes that these events and their attempts are replaced; returns the stored reports of each."""
+    gone: dict[int, list[Report]] = {}
+    for event_id in ids:
+        reports = old.get(event_id, ())
+        some = attempts(event_id, reports)
+        changes.replaced.update(dict.fromkeys(some, first_received(reports)))
+        gone |= some
+    return gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -190,24 +191,36 @@ def _seen(row: Row, read: _Read, lesson: str) -> Seen:
 def _lists(marks: Sequence[Row], table: Lessons) -> dict[str, object]:
     """By what calls are chosen: names of tools and servers, and patterns."""
     kinds = {kind.kind: kind for kind in table.kinds}
-    of = {mark["lesson"]: kinds[mark["kind"]] for mark in marks}
-
-    def named(*shapes: str) -> list[Row]:
-        return [mark for mark in marks if of[mark["lesson"]].of in shapes]
-
-    by_tool = named("tool", "parameter")
-    tools = {name for mark in by_tool for name in (mark["tool"], mark["shape"], mark["next"]) if name}
-    paths = {name for mark in named("path") for name in (mark["shape"], _next(of[mark["lesson"]], mark)) if name}
-    commands = [shape for mark in named("command") for shape in (mark["shape"], mark["next"] or "") if shape]
-    words = {word for shape in commands for word in (shape.split()[0], shape.split()[-1])}
-    words |= {word for alike in table.commands.alike if alike & words for word in alike}
+    chosen: defaultdict[str, set[str]] = defaultdict(set)
+    for mark in marks:
+        kind = kinds[mark["kind"]]
+        chosen["tool" if kind.of == "parameter" else kind.of].update(filter(None, _names(kind, mark)))
+    paths = chosen["path"]
     return {
-        "tools": sorted(tools),
-        "servers": sorted({mark["shape"] for mark in named("server")}),
+        "tools": sorted(chosen["tool"]),
+        "servers": sorted(chosen["server"]),
         "paths": f"(?:^|/)(?:{_either(paths)})$" if paths else NOTHING,
-        "hosts": _either({mark["shape"] for mark in named("host")}) or NOTHING,
-        "programs": _either(words) or NOTHING,
+        "hosts": _either(chosen["host"]) or NOTHING,
+        "programs": _either(_programs(chosen["command"], table)) or NOTHING,
     }
+
+
+def _names(kind: Kind, mark: Row) -> tuple[str | None, ...]:
+    """What calls name that a mark may be about."""
+    match kind.of:
+        case "tool" | "parameter":
+            return mark["tool"], mark["shape"], mark["next"]
+        case "command":
+            return mark["shape"], mark["next"]
+        case "path":
+            return mark["shape"], _next(kind, mark)
+    return (mark["shape"],)
+
+
+def _programs(commands: Iterable[str], table: Lessons) -> set[str]:
+    """The first and the last word of each command, and the words that mean the same."""
+    words = {word for shape in commands for word in (shape.split()[0], shape.split()[-1])}
+    return words.union(*(alike for alike in table.commands.alike if alike & words))
 
 
 def _either(words: Iterable[str]) -> str:

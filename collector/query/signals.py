@@ -14,8 +14,8 @@ from collector.query.streaks import KINDS, SAID
 from collector.streak_rules import IDLE_NS
 
 SIGNAL_COLUMNS = (
-    "time", "source", "service", "session", "subagent", "model", "tool", "event_id", "reported_streak", "ours",
-    "signal", "reported_class", "why",
+    "time", "source", "project", "service", "session", "subagent", "model", "tool", "event_id", "reported_streak",
+    "ours", "signal", "reported_class", "why",
 )  # fmt: skip
 AGREEMENT_COLUMNS = (
     "source", "signal", "signals", "compared", "equal", "higher", "lower", "agreement", "low", "high", "whys",

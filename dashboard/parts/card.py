@@ -13,7 +13,7 @@ from dashboard.data import frames
 from dashboard.data.client import Problem, path
 from dashboard.page import Page
 from dashboard.parts import recorder, words
-from dashboard.parts.components import as_json, link
+from dashboard.parts.components import as_json, link, session_of
 
 
 def event_card(
@@ -24,26 +24,12 @@ def event_card(
     """
     within_session = page.name in {"session", "streak"}
     with st.container(border=True, gap="small"):
-        name = event.get("error_class") or event.get("outcome") or ""
-        where = event.get("tool") or event.get("operation") or ""
-        st.markdown(f"**{words.plain(name)}** · {words.plain(where, 60)}", help=f"event {event.get('event_id')}")
-        st.caption(f"{' · '.join(_facts(page, event))}")
-        if among is not None and (twin := frames.twin(among, event)):
-            st.caption(f"The identical call as no. {twin:,}.")
-        if asking := _asking(event, among):
-            st.caption(f"Asked for by the model in call no. {asking:,}.")
+        _heading(page, event, among)
         if event.get("message"):
             st.code(event["message"], language=None, wrap_lines=True)
         if event.get("suggestion") and page.name != "group":
             st.caption(f"What helps: {words.plain(event['suggestion'], 300)}")
-        if (params := as_json(event.get("params"))) is not None:
-            st.caption("Parameters")
-            if isinstance(params, dict | list):
-                st.json(params, expanded=within_session)
-            else:  # one text instead of named values, such as a patch
-                st.code(str(params), language=None, wrap_lines=True)
-        elif event.get("operation") == "tool":
-            st.caption("This agent does not send parameters. Sources says how to turn them on.")
+        _parameters(event, expanded=within_session)
         _excerpt(page, event)
         with st.container(horizontal=True, vertical_alignment="center"):
             if within_session:
@@ -51,10 +37,32 @@ def event_card(
             if event.get("fingerprint") and page.name != "group":
                 link(page, "group", "All errors like this →", fingerprint=str(event["fingerprint"]))
             if event.get("session") and not within_session:
-                at = {"service": event["service"]} if event.get("service") else {}
-                link(page, "session", "Its session →", session=event["session"], event=str(event["event_id"]), **at)
+                link(page, "session", "Its session →", **session_of(event), event=str(event["event_id"]))
             if address := trace_link(os.environ.get("MISSTEP_TRACE_URL", ""), event):
                 st.link_button("Trace →", address, type="tertiary")
+
+
+def _heading(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None) -> None:
+    name = event.get("error_class") or event.get("outcome") or ""
+    where = event.get("tool") or event.get("operation") or ""
+    st.markdown(f"**{words.plain(name)}** · {words.plain(where, 60)}", help=f"event {event.get('event_id')}")
+    st.caption(f"{' · '.join(_facts(page, event))}")
+    if among is not None and (twin := frames.twin(among, event)):
+        st.caption(f"The identical call as no. {twin:,}.")
+    if asking := _asking(event, among):
+        st.caption(f"Asked for by the model in call no. {asking:,}.")
+
+
+def _parameters(event: Mapping[str, Any], *, expanded: bool) -> None:
+    params = as_json(event.get("params"))
+    if isinstance(params, dict | list):
+        st.caption("Parameters")
+        st.json(params, expanded=expanded)
+    elif params is not None:  # one text instead of named values, such as a patch
+        st.caption("Parameters")
+        st.code(str(params), language=None, wrap_lines=True)
+    elif event.get("operation") == "tool":
+        st.caption("This agent does not send parameters. Sources says how to turn them on.")
 
 
 def trace_link(template: str, event: Mapping[str, Any]) -> str:
@@ -101,12 +109,11 @@ def _places(page: Page, event: Mapping[str, Any], streaks: pl.DataFrame | None) 
     """Links from an event of a session to its tool and its streak."""
     if event.get("tool"):
         link(page, "tool", "Its tool →", tool=event["tool"])
-    at = {"session": event.get("session"), "service": event.get("service")}
     streak = _streak_of(event, streaks) if page.name != "streak" else None
     if streak:
         begun = streak["started"].isoformat()
-        link(page, "streak", f"Its streak of {words.count(streak['length'])} →", **at, started=begun,
-             event=str(event["event_id"]))  # fmt: skip
+        at = session_of(event) | {"started": begun, "event": str(event["event_id"])}
+        link(page, "streak", f"Its streak of {words.count(streak['length'])} →", **at)
 
 
 def _streak_of(event: Mapping[str, Any], streaks: pl.DataFrame | None) -> dict[str, Any] | None:

@@ -197,6 +197,11 @@ def address(page: Page, to: str, **about: str | None) -> str:
     return share.address(menu.address(to), _leading(page, about))
 
 
+def session_of(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """What a link to the session of a row names: in other services or projects, one may have the same id."""
+    return {name: row.get(name) for name in SUBJECTS["session"]}
+
+
 def _leading(page: Page, about: Mapping[str, str | None]) -> Filters:
     filters = page.filters.carried(*SUBJECTS.get(page.name, ()))
     for name, value in about.items():

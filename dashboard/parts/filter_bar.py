@@ -349,19 +349,13 @@ def _chips(filters: Filters, subjects: tuple[str, ...], *, quick: bool) -> None:
         if quick:
             _quick(filters)
         for condition in shown:
-            st.button(
-                f"{words.plain(str(condition), 80)} ×",
-                key=f"chip-{condition.dimension}",
-                help="Remove this filter",
-                on_click=go,
-                args=(filters.set(condition.dimension),),
-            )
+            _chip(condition.dimension, str(condition), filters.set(condition.dimension))
         if filters.text:
-            st.button(
-                f"message has {words.plain(filters.text, 40)} ×", key="chip-text", help="Remove this filter",
-                on_click=go, args=(replace(filters, text=""),),
-            )  # fmt: skip
-        if not narrowed and not filters.text:
-            return
-        bare = replace(filters, conditions=tuple(c for c in filters.conditions if c.dimension in subjects), text="")
-        st.button("Clear all", key="chip-clear", type="tertiary", on_click=go, args=(bare,))
+            _chip("text", f"message has {filters.text}", replace(filters, text=""))
+        if narrowed or filters.text:
+            bare = replace(filters, conditions=tuple(c for c in filters.conditions if c.dimension in subjects), text="")
+            st.button("Clear all", key="chip-clear", type="tertiary", on_click=go, args=(bare,))
+
+
+def _chip(name: str, said: str, without: Filters) -> None:
+    st.button(f"{words.plain(said, 80)} ×", key=f"chip-{name}", help="Remove this filter", on_click=go, args=(without,))

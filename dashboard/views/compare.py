@@ -54,16 +54,20 @@ def body(page: Page) -> None:
                 asked, sides = {}, (f"the {words.span(page.length)} before", "this range")
         taken = (asked or {}).items()
         ignored(*(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken))
-        if asked is None and way == "period":
-            components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
-        elif asked is None:
-            components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
+        if asked is None:
+            components.quiet(_nothing_to_compare(page, way))
     if asked is None:
         return
     components.beside("", _verdicts, page, asked, sides)
     components.beside("Error rate by tool", _tools, page, asked, sides, help=words.HELP["error rate"])
     about = words.HELP["only errors" if page.filters.of_failures else "to 1,000 calls"]
     components.beside("Errors by class", _classes, page, asked, sides, help=about)
+
+
+def _nothing_to_compare(page: Page, way: str) -> str:
+    if way == "period":
+        return f"Nothing to compare with in the {words.span(page.length)} before."
+    return f"Only one {way} in this range: nothing to compare. Take a longer range, or periods."
 
 
 def _sides(
@@ -74,24 +78,35 @@ def _sides(
     Versions of one service are compared within it, unless the filters name services: others may have the same ones by
     chance.
     """
-    newest = newest if dimension == "service_version" else None
     rows = page.ask("breakdown", by=dimension, sort="-calls", limit=MOST).pick(dimension).drop_nulls()
     values = [str(value) for value in rows[dimension]]
-    own = versions.filter(pl.col("service").eq_missing(newest[0])).drop_nulls("service_version") if newest else versions
-    if newest:
-        values += [value for value in own["service_version"] if value not in values]
+    if dimension == "service_version" and newest:
+        return _versions(page, values, versions, newest)
     if len(values) < 2:
         return None, ("A", "B")
-    usual = newest[1:] if newest else (values[0], values[1])
-    before, after = (f" {chr(0x2002)}(before)", f" {chr(0x2002)}(after)") if newest else ("", "")
-    first = _choose("a", f"A{before}", values, usual[0])
+    chosen = _pair(values, (values[0], values[1]), "A", "B")
+    return {"dimension": dimension, "a": escaped(chosen[0]), "b": escaped(chosen[1])}, chosen
+
+
+def _versions(
+    page: Page, values: Sequence[str], versions: pl.DataFrame, newest: tuple[str | None, str, str]
+) -> tuple[dict[str, str], tuple[str, str]]:
+    """Two versions, each over its days; `values` are those of this range."""
+    service, *usual = newest
+    own = versions.filter(pl.col("service").eq_missing(service)).drop_nulls("service_version")
+    every = dict.fromkeys((*values, *own["service_version"]))
+    chosen = _pair(list(every), (usual[0], usual[1]), f"A {chr(0x2002)}(before)", f"B {chr(0x2002)}(after)")
+    asked = {"dimension": "service_version", "a": escaped(chosen[0]), "b": escaped(chosen[1])}
+    asked |= _days(page, own, chosen)
+    if not page.filters.values("service") and {*chosen} <= {*own["service_version"]}:
+        asked["service"] = escaped(service or "")
+    return asked, chosen
+
+
+def _pair(values: Sequence[str], usual: tuple[str, str], *labels: str) -> tuple[str, str]:
+    first = _choose("a", labels[0], values, usual[0])
     others = [value for value in values if value != first]
-    second = _choose("b", f"B{after}", others, usual[1] if usual[1] != first else usual[0])
-    asked = {"dimension": dimension, "a": escaped(first), "b": escaped(second)}
-    asked |= _days(page, own, (first, second)) if newest else {}
-    if newest and not page.filters.values("service"):
-        asked |= {"service": escaped(newest[0] or "")} if {first, second} <= {*own["service_version"]} else {}
-    return asked, (first, second)
+    return first, _choose("b", labels[1], others, usual[1] if usual[1] != first else usual[0])
 
 
 def _days(page: Page, own: pl.DataFrame, versions: tuple[str, str]) -> dict[str, str]:

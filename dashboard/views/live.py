@@ -16,7 +16,8 @@ from dashboard.parts.card import event_card
 NEWEST = 200
 EVERY_S = 2.0
 COLUMNS = (
-    "time", "outcome", "tool", "error_class", "service", "session", "message", "event_id", "operation", "fingerprint",
+    "time", "outcome", "tool", "error_class", "project", "service", "session", "message", "event_id", "operation",
+    "fingerprint",
 )  # fmt: skip
 
 
@@ -67,8 +68,7 @@ def _columns(page: Page) -> dict[str, link_table.Column]:
 def _address(page: Page, row: dict[str, Any]) -> str:
     """Where an event is told in full: in its session, in its group, or here."""
     if row["session"]:
-        about = {"session": row["session"], "service": row["service"], "event": row["event_id"]}
-        return components.address(page, "session", **about)
+        return components.address(page, "session", **components.session_of(row), event=row["event_id"])
     if row["fingerprint"]:
         return components.address(page, "group", fingerprint=row["fingerprint"])
     return components.address(page, "live", event=row["event_id"])

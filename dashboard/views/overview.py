@@ -1,5 +1,6 @@
 """Overview: is it better or worse than before, and what should be looked at first?"""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -146,15 +147,9 @@ def _groups(page: Page) -> None:
     if more:
         rows = page.ask("groups", sort="-events", limit=str(GROUPS)).pick(*columns)
     fresh = rows.filter(pl.col("state").is_in(FRESH)).sort("events", descending=True)
-    for fingerprint, state, name, tool, events, spread, began, seen, template in fresh.head(ROWS).iter_rows():
-        where = [words.plain(tool, 24)] if tool else []
-        said = f"{fresh_rows.FRESH} {state}" if fresh_rows.is_fresh(page, began) else state
-        facts = [said, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone)]
-        facts += [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
-        taken = len(name or "") + sum(len(fact.replace("\\", "")) + 3 for fact in facts)
-        room = (SHORT_LINE if page.narrow else LINE) - taken
-        facts += [words.plain(template, min(max(room, LEAST), TEMPLATE))] if template else []
-        components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
+    for row in fresh.head(ROWS).iter_rows(named=True):
+        name = row["error_class"] or ""
+        components.row(page, "group", name, _about_group(page, row), fingerprint=row["fingerprint"])
     if rows.is_empty():
         components.quiet("No errors.")
     elif fresh.is_empty():
@@ -164,6 +159,21 @@ def _groups(page: Page) -> None:
             for state in FRESH:
                 if count := fresh["state"].eq(state).sum():
                     components.link(page, "errors", f"All {count}{more} {state} →", state=state)
+
+
+def _about_group(page: Page, row: Mapping[str, Any]) -> str:
+    """A group in one line: how new it is, its tool, how often and when, and as much of its text as fits."""
+    facts = [f"{fresh_rows.FRESH} {row['state']}" if fresh_rows.is_fresh(page, row["first_seen"]) else row["state"]]
+    if row["tool"]:
+        facts.append(words.plain(row["tool"], 24))
+    facts += [words.plural(row["events"], "event"), words.age(row["last_seen"], page.now, page.zone)]
+    if row["spread"] is not None and row["tool"] and not page.narrow:
+        facts.append(f"spread {words.rate(row['spread'])}")
+    if row["template"]:
+        taken = len(row["error_class"] or "") + sum(len(fact.replace("\\", "")) + 3 for fact in facts)
+        room = (SHORT_LINE if page.narrow else LINE) - taken
+        facts.append(words.plain(row["template"], min(max(room, LEAST), TEMPLATE)))
+    return " · ".join(facts)
 
 
 def _turns(page: Page) -> None:
@@ -190,8 +200,9 @@ def _now(page: Page) -> None:
         open_streaks = open_streaks.filter(pl.col("length") >= LONG)
     for row in open_streaks.iter_rows(named=True):
         facts = f"open streak of {words.count(row['length'])} for {words.elapsed(row['started'], page.now)}"
-        about = {"session": row["session"], "service": row.get("service")}
-        components.row(page, "session", row["session"], facts, **about)
+        components.row(
+            page, "session", row["session"], facts, limit=components.FULL_WIDTH, **components.session_of(row)
+        )
     if open_streaks.height == int(headline.OPEN["limit"]):
         components.link(page, "streaks", "All open streaks →")
     storms = bursts()

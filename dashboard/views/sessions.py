@@ -40,9 +40,7 @@ def body(page: Page) -> None:
             ),
             columns,
             caption=f"Sessions. Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}.",
-            to=lambda row: components.address(
-                page, "session", session=row["id"], service=row["service"], project=row["project"]
-            ),
+            to=lambda row: components.address(page, "session", **components.session_of(row | {"session": row["id"]})),
             usual=WORST,
             wide=("service", "model", "started"),
             cut=answer.cut,

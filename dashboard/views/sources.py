@@ -158,10 +158,9 @@ def _gaps(rows: pl.DataFrame) -> None:
     for source, service, told, cures, left in rows.select(names).iter_rows():
         shares, remedies = components.as_json(told) or {}, components.as_json(cures) or {}
         priced = [one["setting"] for each in components.as_json(left) or () for one in each["switches"]]
+        said_above = {fact for fact in FACTS if any(setting in remedies.get(fact, "") for setting in priced)}
         for fact in FACTS:
-            if any(setting in remedies.get(fact, "") for setting in priced):
-                continue  # said above, with its price
-            if fact != "outcome" and frames.told(shares, fact) == "–":
+            if fact not in ("outcome", *said_above) and frames.told(shares, fact) == "–":
                 cure = f" ({words.plain(remedies[fact])})" if remedies.get(fact) else ""
                 missing.setdefault(fact, []).append(f"{words.plain(service or source)}{cure}")
     for fact, who in missing.items():

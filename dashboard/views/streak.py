@@ -40,8 +40,7 @@ def body(page: Page) -> None:
         at = story.order_of(page.filters.state("event")) or 0
         at = at if at in part["order"] else int(part["order"][0])
         session_story.show(page, story, part, same if same.height else streaks.head(1), at, sentences.streak(streak))
-        about = {"session": session, "service": page.filters.only("service") or None}
-        components.link(page, "session", "The whole session →", **about)
+        components.link(page, "session", "The whole session →", **components.session_of(streak))
 
 
 def _moment(text: str) -> datetime | None:

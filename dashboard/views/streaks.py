@@ -159,19 +159,18 @@ def _agents(page: Page, kind: str) -> None:
 
 
 def _signals(page: Page, kind: str) -> None:
-    names = ("source", "service", "session", "signal", "reported_streak", "ours", "time")
-    rows = page.ask("streaks/signals", kind=kind, limit=MOST).pick(*names)
-    for source, service, session, signal, said, ours, time in (
-        rows.filter(pl.col("reported_streak").is_null() | (pl.col("reported_streak") != pl.col("ours")))
-        .head(LONGEST)
-        .iter_rows()
-    ):
+    rows = page.ask("streaks/signals", kind=kind, limit=MOST).rows
+    differing = rows.filter(pl.col("reported_streak").is_null() | (pl.col("reported_streak") != pl.col("ours")))
+    for row in differing.head(LONGEST).iter_rows(named=True):
+        said = row["reported_streak"]
         counted = f"the agent counted {words.count(said)}" if said is not None else "no number"
         facts = (
-            f"{words.plain(source)} · {words.SIGNALS.get(signal, signal)} · {counted}, we {words.count(ours)}"
-            f" · {words.age(time, page.now, page.zone)}"
+            f"{words.plain(row['source'])} · {words.SIGNALS.get(row['signal'], row['signal'])}"
+            f" · {counted}, we {words.count(row['ours'])} · {words.age(row['time'], page.now, page.zone)}"
         )
-        components.row(page, "session", session or "", facts, session=session, service=service or "")
+        components.row(
+            page, "session", row["session"] or "", facts, limit=components.FULL_WIDTH, **components.session_of(row)
+        )
 
 
 def _list(page: Page, asked: dict[str, str], none: str) -> None:
@@ -183,9 +182,8 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
         stopped = " · the agent stopped" if row.get("agent_stopped") else ""
         facts = f"{words.count(row['length'])} in a row{where} · {row['state']}{stopped} · {since}"
         started = row["started"].isoformat()
-        about = {"session": row["session"], "service": row.get("service") or "", "started": started}
-        components.row(page, "streak", row["session"], facts, limit=components.HALF_WIDTH, **about,
-                       scope=asked["scope"], kind=asked["kind"])  # fmt: skip
+        about = {"started": started, "scope": asked["scope"], "kind": asked["kind"]} | components.session_of(row)
+        components.row(page, "streak", row["session"], facts, limit=components.HALF_WIDTH, **about)
     if rows.is_empty():
         components.quiet(none)
     elif answer.cut:

@@ -169,9 +169,8 @@ def _streaks(page: Page) -> None:
     rows = answer.rows
     for row in rows.iter_rows(named=True):
         since = words.age(row["started"], page.now, page.zone)
-        about = {"session": row["session"], "service": row.get("service") or "", "scope": "tool"}
+        about = {"scope": "tool", "started": row["started"].isoformat()} | components.session_of(row)
         facts = f"{words.count(row['length'])} in a row · {row['state']} · {since}"
-        about["started"] = row["started"].isoformat()
         components.row(page, "streak", row["session"], facts, limit=components.HALF_WIDTH, **about)
     if rows.is_empty():
         components.quiet("No two mistakes in a row with this tool.")

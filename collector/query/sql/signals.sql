@@ -28,7 +28,7 @@ counted as (
   window so_far as (partition by project, service, session, subagent, part, run order by place),
     before as (partition by project, service, session, subagent order by place rows between unbounded preceding and 1 preceding)
 )
-select time_ns as time, source, service, session, subagent, model, tool, event_id, reported_streak, ours,
+select time_ns as time, source, project, service, session, subagent, model, tool, event_id, reported_streak, ours,
   case when not coalesce(category = 'state', false) then 'count' when error_class = 'ConsecutiveMistakeError' then 'limit' else 'loop' end
     as signal,
   reported_class,
