@@ -22,7 +22,7 @@ BESIDE = {
 }
 PARTS = {
     "Start": ["connect", "commands", "configuration"],
-    "Concepts": ["architecture", "taxonomy", "sanitising", "seeds"],
+    "Concepts": ["concepts", "taxonomy", "sanitising", "seeds"],
     "Agents": ["agents/README", "transcripts"],
     "Pages": ["dashboard", "lessons"],
     "Alerts": ["alerts", "metrics", "gate"],
@@ -30,6 +30,7 @@ PARTS = {
     "Operations": ["durability", "security", "forward", "kubernetes", "scaling", "benchmarks", "stability"],
     "Contributing": [
         "contributing",
+        "architecture",
         "processes",
         "queries",
         "modules",
