@@ -387,6 +387,8 @@ def test_a_strange_result_tells_nothing(tmp_path: Path, text: str) -> None:
         (["nowhere", "--baseline", "old"], "nowhere is neither an agent nor a file or folder"),
         (["old", "--baseline", "old", "--measure", "luck"], "'luck' is no measure; measures are error_rate, "),
         (["old", "--limit", "many"], "--limit many: 'many' is no number"),
+        (["old", "--limit", "mistake_rate=nan"], "--limit mistake_rate=nan: 'nan' is no limit"),
+        (["old", "--limit", "inf"], "--limit inf: 'inf' is no limit"),
         (["old", "colour=red", "--baseline", "old"], "there is no parameter 'colour' here"),
         (["a=b", "--baseline", "tool=x", "--store", "duckdb:///none.duckdb"], "none.duckdb"),
     ],

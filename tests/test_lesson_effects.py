@@ -13,10 +13,11 @@ from collector.engine.duckdb.store import Store
 from collector.errors import Rejected
 from collector.lessons.effect import Measured, effect, needed_sessions
 from collector.lessons.groups import Seen
+from collector.projects import only
 from collector.query.filters import BadParameter, Selection
-from collector.query.lesson_marks import LessonMark, mark_lesson
+from collector.query.lesson_marks import LessonMark, mark_lesson, marks
 from collector.query.lessons import find
-from tests.recorded import DAY, MINUTE, NOW, Event, event
+from tests.recorded import DAY, MINUTE, NOW, Event, emptied, event
 
 ADOPTED = NOW - 20 * DAY
 Call = tuple[str, str, str, str | None]  # tool, target, outcome, class
@@ -179,6 +180,29 @@ def test_a_mark_is_taken_back_and_a_snoozed_one_comes_back(store: Store) -> None
     assert not lessons(store, state=["proposed"])
     mark_lesson(store, row, LessonMark("open"), str, NOW)
     assert not store.rows("from lesson_marks")
+
+
+def test_marks_are_of_the_project_that_made_them(store: Store) -> None:
+    """Also of a lesson that two projects have: each says of it what it wants, and takes back only that."""
+    emptied(store)
+    holding(store, history([wrong_test_command]))
+    row = lessons(store, end_ns=ADOPTED)["npm test"]
+    decided = {"alpha": "adopted", "beta": "dismissed", None: "snoozed"}
+    for project, state in decided.items():
+        with only(project):
+            mark_lesson(store, row, LessonMark(state), str, NOW)
+    for project, state in decided.items():
+        with only(project):
+            assert {name: one["state"] for name, one in marks(store).items()} == {row["id"]: state}
+    with only("gamma"):
+        assert marks(store) == {}
+        mark_lesson(store, row, LessonMark("open"), str, NOW)
+    with only("alpha"):
+        mark_lesson(store, row, LessonMark("open"), str, NOW)
+        assert marks(store) == {}
+    with only("beta"):
+        assert [one["state"] for one in marks(store).values()] == ["dismissed"]
+    assert lessons(store)["npm test"]["state"] == "snoozed"
 
 
 @pytest.mark.parametrize(

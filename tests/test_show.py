@@ -23,13 +23,20 @@ def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def around(collector: RunningCollector, call: str) -> dict[str, Any]:
     """What the API tells of a call's surroundings."""
-    [hit] = [row for row in collector.get("/api/v1/search", q=call)["rows"] if row["kind"] == "call"]
-    told: dict[str, Any] = collector.get(f"/api/v1/events/{hit['event_id']}/excerpt")
+    told: dict[str, Any] = collector.get(f"/api/v1/events/{event_of(collector, call)}/excerpt")
     return told
 
 
+def event_of(collector: RunningCollector, call: str) -> str:
+    [hit] = [row for row in collector.get("/api/v1/search", q=call)["rows"] if row["kind"] == "call"]
+    return str(hit["event_id"])
+
+
 def test_a_call_is_shown_with_what_stood_around_it(
-    start_collector: Callable[..., RunningCollector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_collector: Callable[..., RunningCollector],
+    open_app: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ann = home(tmp_path / "ann", range(1, 2))
     at_home(ann, monkeypatch)
@@ -58,6 +65,16 @@ def test_a_call_is_shown_with_what_stood_around_it(
     assert (told["state"], [row["is_it"] for row in told["rows"]]) == ("read", [True, False, False])
     assert "pytest: command not found" in told["rows"][1]["text"]
     assert secret not in json.dumps(told)
+    page = open_app(collector.url, "session", session=file.stem, event=event_of(collector, "toolu_010"))
+    assert not page.exception
+    assert "pytest: command not found" not in "".join(one.value for one in page.code[1:])  # nobody has asked yet
+    page.session_state[f"around-{event_of(collector, 'toolu_010')}"] = True
+    page.run()
+    assert not page.exception
+    shown = [one.value for one in page.code]
+    assert [one[:2] for one in shown if one[:2] in ("→ ", "  ")] == ["→ ", "  ", "  "]
+    assert any("uv run pytest" in one for one in shown)
+    assert secret not in "".join(shown)
     before = around(collector, "toolu_011")["rows"]
     assert [row["is_it"] for row in before] == [False, False, True, False]
     text = file.read_text()

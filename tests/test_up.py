@@ -22,6 +22,8 @@ from collector.settings import load
 from dashboard import launch
 from dashboard.data import agents
 from tests.conftest import APP, EVER, MISSTEP, free_port, wait_until
+from tests.test_report import NOW, home, line
+from tests.test_show import at_home
 
 
 @dataclass
@@ -29,13 +31,16 @@ class Up:
     """`misstep up` in `folder`, on free ports."""
 
     folder: Path
+    options: tuple[str, ...] = ()
     ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in ("HTTP", "GRPC", "DASHBOARD")})
 
     def start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MISSTEP_")}
         environment |= {f"MISSTEP_{name}": f"127.0.0.1:{port}" for name, port in self.ports.items()}
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen([MISSTEP, "up"], cwd=self.folder, env=environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [MISSTEP, "up", *self.options], cwd=self.folder, env=environment, stdout=log, stderr=log
+            )
         wait_until(lambda: "Paste into" in self.logged() or self.process.poll() is not None, 60, self.logged)
         assert self.process.poll() is None, self.logged()
 
@@ -44,8 +49,10 @@ class Up:
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         found = {}
         for pid in map(int, listed.split()):
-            name = "dashboard" if b"streamlit" in Path(f"/proc/{pid}/cmdline").read_bytes() else "collector"
-            found[name] = pid
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            found["dashboard" if b"streamlit" in command else "import" if b"\0import\0" in command else "collector"] = (
+                pid
+            )
         return found
 
     def logged(self) -> str:
@@ -135,6 +142,39 @@ def test_signal_ends_both(up: Up, number: signal.Signals) -> None:
     up.process.send_signal(number)
     assert up.process.wait(30) == 0
     assert not any(map(alive, children.values()))
+
+
+def test_new_calls_of_agents_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an agent writes while it works is seen within seconds, a call first without its result."""
+    ann = home(tmp_path / "ann", range(1, 2))
+    at_home(ann, monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    running = Up(tmp_path, ("--watch",))
+    running.start()
+    try:
+        stored = f"http://127.0.0.1:{running.ports['HTTP']}/api/v1/events"
+
+        def outcome(call: str) -> str:
+            rows = httpx.get(stored, params={"from": EVER, "operation": "tool"}).json()["rows"]
+            return next((row["outcome"] for row in rows if row["call_id"] == call), "")
+
+        wait_until(lambda: outcome("toolu_010") == "error", 60, running.logged)
+        [file] = ann.rglob("*.jsonl")
+        asked = {"type": "tool_use", "id": "toolu_new", "name": "Bash", "input": {"command": "make"}}
+        said = {"type": "tool_result", "tool_use_id": "toolu_new", "content": "Exit code 2", "is_error": True}
+        for kind, item, ends in (("assistant", asked, "unknown"), ("user", said, "error")):
+            with file.open("a") as written:
+                written.write(line(kind, file.stem, NOW, [item]) + "\n")
+            wait_until(lambda ends=ends: outcome("toolu_new") == ends, 30, running.logged)  # type: ignore[misc]
+        children = running.children()
+        assert sorted(children) == ["collector", "dashboard", "import"]
+        running.process.terminate()
+        assert running.process.wait(30) == 0
+        assert not any(map(alive, children.values()))
+    finally:
+        if running.process.poll() is None:
+            running.process.terminate()
+            running.process.wait(30)
 
 
 def test_no_proxy_is_asked_whether_both_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

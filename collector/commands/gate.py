@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -79,6 +80,8 @@ def limits_of(words: Sequence[str], measures: Sequence[str]) -> dict[str, float]
             raise OSError(
                 f"--limit {word}: {value!r} is no number; write mistake_rate=0.1 or mistake_rate=10%"
             ) from None
+        if not math.isfinite(number):  # nothing is above infinity, nor above what is no number
+            raise OSError(f"--limit {word}: {value!r} is no limit; write mistake_rate=0.1 or mistake_rate=10%")
         found[name] = number
     return found
 

@@ -53,7 +53,8 @@ def up(settings: Settings, *, watch: bool = False) -> int:
         if _started(processes, (f"{collector_url}/readyz", f"{place.url}/_stcore/health"), stop):
             say(greeting(settings))
             if watch:
-                beside.append(subprocess.Popen([*launch.PYTHON, "collector", "import", "--watch", "--yes"]))
+                to = os.environ | {"MISSTEP_COLLECTOR_URL": collector_url}
+                beside.append(subprocess.Popen([*launch.PYTHON, "collector", "import", "--watch", "--yes"], env=to))
         while not stop.wait(LOOK_EVERY_S):
             for name, process in processes.items():
                 if process.poll() is not None:
