@@ -82,8 +82,8 @@ def keys_of(report: Report) -> list[int]:
     """
     found: list[int] = []
     operation, call, trace = report.get("operation") or "", report.get("call_id"), report.get("trace_id")
-    kind, service = whose(report, operation)
     if call:
+        kind, service = whose(report, operation)
         if (session := report.get("session")) and report.get("session_source") != "trace_id":
             found.append(key64(kind, "call", service, session, call))
         if trace:

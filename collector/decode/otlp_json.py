@@ -136,6 +136,8 @@ def _fill(record: Record, raw: Any) -> None:
         record.status, record.status_message = (_integer(status.code), status.message or "") if status else (0, "")
         record.trace_state = raw.traceState or ""
         record.observed_ns = record.severity = 0
+        if not memoryview(raw.events).nbytes:
+            record.events = []
     else:
         record.time_ns, record.observed_ns = _integer(raw.timeUnixNano), _integer(raw.observedTimeUnixNano)
         record.severity = _integer(raw.severityNumber)

@@ -108,6 +108,8 @@ def _fill(record: Record, raw: Any) -> None:
         record.status, record.status_message = status.code, status.message
         record.trace_state = raw.trace_state
         record.observed_ns = record.severity = 0
+        if not raw.events:
+            record.events = []
     else:
         record.time_ns, record.observed_ns = _small(raw.time_unix_nano), _small(raw.observed_time_unix_nano)
         record.severity = raw.severity_number

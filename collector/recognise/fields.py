@@ -133,12 +133,23 @@ class Place(NamedTuple):
 Column = tuple[str, Callable[[Any], Any] | None, tuple[Place, ...]]  # with how to convert its values
 
 
+class Texts(NamedTuple):
+    """Columns that are read at once, as long as each has a text; and the source of the session, if it is among them."""
+
+    slots: tuple[str, ...]
+    values: Callable[[dict[str, Any]], tuple[Any, ...]]
+    more: dict[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a row reads from records with one set of attribute names: columns with their places in order of preference,
-    evidence by kind, and attributes kept unchanged.
+    evidence by kind, and attributes kept unchanged. `texts` are the columns whose first place is an attribute that is
+    taken as it is; `others` are all others.
     """
 
+    texts: Texts | None
+    others: tuple[Column, ...]
     columns: tuple[Column, ...]
     signs: tuple[tuple[str, str, Reader | None], ...]
     kept: tuple[str, ...]
@@ -156,8 +167,12 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
     shape: Shape | None = fitting.shape
     if shape is None:
         shape = fitting.shape = _made(fitting.row, attributes)
-    columns = as_row(report)
-    for slot, convert, places in shape.columns:
+    columns, left = as_row(report), shape.columns
+    if (texts := shape.texts) and _are_texts(values := texts.values(attributes)):
+        columns.update(zip(texts.slots, values, strict=True))
+        columns.update(texts.more)
+        left = shape.others
+    for slot, convert, places in left:
         for key, read_place, scale, source in places:
             value = attributes[key] if read_place is None else read_place(record, around)
             put = _converted(slot, value if scale == 1.0 else _scaled(value, scale), convert)
@@ -174,6 +189,11 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
     rest = {key: value for key in shape.kept if _short(value := attributes[key])}
     _tidy(report)
     return signs, rest if len(rest) <= KEPT_COUNT else dict(islice(rest.items(), KEPT_COUNT))
+
+
+def _are_texts(values: tuple[Any, ...]) -> bool:
+    """Whether all are texts that are present."""
+    return {str}.issuperset(map(type, values)) and ABSENT_TEXTS.isdisjoint(values)
 
 
 def _converted(slot: str, value: Any, convert: Callable[[Any], Any] | None) -> Any:
@@ -227,7 +247,22 @@ def _made(row: Row, keys: Collection[str]) -> Shape:
     for use, read_special, needed in reading.special:
         if not needed or any(key in keys for key in needed):
             wanted.add(use, Place("", read_special, use.scale))
-    return Shape(tuple(wanted.in_order()), tuple(wanted.signs), tuple(kept))
+    columns = tuple(wanted.in_order())
+    at_once = {slot: places[0] for slot, convert, places in columns if convert is None and _is_taken(places[0])}
+    texts = _texts(at_once) if len(at_once) > 1 else None
+    others = tuple(column for column in columns if column[0] not in at_once)
+    return Shape(texts, others, columns, tuple(wanted.signs), tuple(kept))
+
+
+def _is_taken(place: Place) -> bool:
+    """Whether this is an attribute that is taken as it is."""
+    return place.read is None and place.scale == 1.0
+
+
+def _texts(places: dict[str, Place]) -> Texts:
+    values = itemgetter(*(place.key for place in places.values()))
+    more = {"session_source": places["session"].source} if "session" in places else {}
+    return Texts(tuple(places), values, more)
 
 
 def _is_private(key: str) -> bool:
@@ -265,14 +300,17 @@ OF_SERVER = "MCP:"  # before the names of tools of MCP servers, as Cursor writes
 
 
 def _tidy(report: Report) -> None:
-    if (name := report.get("tool", "")).startswith(OF_SERVER) and len(name) > len(OF_SERVER):
-        report["tool"], report["tool_kind"] = name[len(OF_SERVER) :], "mcp"
+    tool = report.get("tool", "")
+    if tool.startswith(OF_SERVER) and len(tool) > len(OF_SERVER):
+        tool = report["tool"] = tool[len(OF_SERVER) :]
+        report["tool_kind"] = "mcp"
     if "mcp_server" in report:
         report["tool_kind"] = "mcp"
-    tool, call_id = report.get("tool"), report.get("call_id")
-    if tool and call_id:
+    if not tool:
+        return
+    if call_id := report.get("call_id"):
         report["call_id"] = bare_id(call_id, tool)
-    if tool and report.get("tool_kind") != "mcp" and (kind := _kind_of(tool[:TOOL_CHARS])):
+    if report.get("tool_kind") != "mcp" and (kind := _kind_of(tool[:TOOL_CHARS])):
         report["tool_kind"] = kind
 
 

@@ -140,8 +140,10 @@ def bare_tool(tool: str) -> str:
 
 def bare_id(call_id: str, tool: str) -> str:
     """The call id without the tool's name that Gemini CLI puts in front (`read_file__call_1`)."""
+    if not tool or "__" not in call_id:
+        return call_id
     start = f"{tool}__"
-    return call_id[len(start) :] if tool and call_id.startswith(start) and len(call_id) > len(start) else call_id
+    return call_id[len(start) :] if call_id.startswith(start) and len(call_id) > len(start) else call_id
 
 
 def is_name(call_id: str, tool: str) -> bool:

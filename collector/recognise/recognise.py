@@ -253,7 +253,8 @@ class _Reading:
         """The columns that every report of this row has in this scope; those of the record win over them."""
         start = self._starts.get(id(row))
         if start is None:
-            start = part_of(self._base, self._base.keys() - row.reading().never)
+            never = row.reading().never
+            start = part_of(self._base, (name for name in self._base if name not in never))
             start.update({"source": row.source, "operation": row.operation})
             start["_rank"] = RANKS.get(record.signal, 0) if row.rank is None else row.rank
             if row.lends:

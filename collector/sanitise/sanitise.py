@@ -109,8 +109,10 @@ class Sanitiser:
     def suspects(self, documents: Sequence[bytes | None]) -> set[int]:
         """The indices of documents (made by `written`) in which there may be something to cut."""
         found = {place for place, one in enumerate(documents) if one is None or len(one) > LIMIT}
-        short = (b"" if one is None or place in found else one for place, one in enumerate(documents))
-        return found.union(self._gate.stopped(list(short)))
+        short = [one or b"" for one in documents]
+        for place in found:
+            short[place] = b""
+        return found.union(self._gate.stopped(short))
 
     def spans(self, text: str) -> list[Span]:
         """The spans that `scrub` would cut from `text`, in characters."""

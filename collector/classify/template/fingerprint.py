@@ -20,6 +20,7 @@ TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: after the first lines of an error comes mostly output
 DEEPEST = 8  # levels of nested objects that are replaced, from the innermost outwards
 REMEMBERED = 2048  # distinct messages, each at most a few KiB long
+COUNTED = re.compile(r"_\d+")  # inside a name, of which no number stays in a template
 
 EXTENSIONS = (
     "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|json|jsonl|md|rst|rs|go|java|kt|scala|swift|c|cc|cpp|h|hpp|cs|rb|php|"
@@ -221,9 +222,20 @@ SENTENCES = re.compile(r"(?<![\w\\])[\"']([^\"'\s{}]+(?: [^\"\s{}]+){3,60})[\"']
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 
-@lru_cache(maxsize=REMEMBERED)
 def template(message: str) -> str:
     """The message without what differs between calls, at most TEMPLATE_CHARS long."""
+    counted = COUNTED.sub(_uncounted, message) if "_" in message else message
+    found = _template(counted)
+    return found if counted is message or "_0" not in found else _template(message)
+
+
+def _uncounted(found: re.Match[str]) -> str:
+    """As many zeros as there are digits, so that messages that differ in a number alone are read once."""
+    return "_" + "0" * (len(found[0]) - 1)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _template(message: str) -> str:
     text = _masked(essence(message))
     if len(list(islice(LITERAL.finditer(text), 2))) < 2:  # everything it says is in quotes
         for quoted in sorted(SENTENCES.findall(message[:LOOKED_AT]), key=len, reverse=True)[:2]:
@@ -244,6 +256,7 @@ def _masked(text: str) -> str:
     return text if len(text) <= TEMPLATE_CHARS else SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS])
 
 
+@lru_cache(maxsize=REMEMBERED)
 def fingerprint(error_class: str, tool: str, template: str, project: str | None = None) -> int:
     """The id of the group: a 64-bit hash of class, tool and the template's words, within the project."""
     named = f"{within(project, error_class)}\x1f{tool}"
