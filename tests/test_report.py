@@ -70,3 +70,24 @@ def test_a_machine_without_agents_is_told_what_to_do(tmp_path: Path) -> None:
     done = misstep("report", cwd=tmp_path, environ={"HOME": str(tmp_path)})
     assert done.returncode == 0
     assert done.stdout.startswith("No sessions of agents were found on this machine.")
+
+
+def test_one_session_and_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """What failed is named in words, what was not read is counted; a sentence is promised only where one may come."""
+    ann = home(tmp_path / "ann", range(1, 2))
+    projects = ann / ".claude/projects/-home-ann-shop"
+    (projects / "broken.jsonl").write_text("canary\nno json\n")
+    (ann / ".local/share/opencode").mkdir(parents=True)
+    (ann / ".local/share/opencode/opencode.db").write_bytes(b"SQLite format 3\0" + b"\0" * 84)
+    done = misstep("report", cwd=tmp_path, environ={"HOME": str(ann)})
+    assert done.returncode == 0, done.stderr
+    assert "  Command not found (Bash): 1 time in 1 session; not tried again" in done.stdout
+    assert "No sentence to write down yet" in done.stdout
+    assert "Claude Code: 2 lines could not be read" in done.stdout
+    assert "OpenCode: 1 file could not be read" in done.stdout
+    assert "canary" not in done.stdout
+    for file in projects.iterdir():
+        file.write_text("no json\n")
+    done = misstep("report", cwd=tmp_path, environ={"HOME": str(ann)})
+    assert done.stdout.startswith("No calls of tools were found in these sessions.")
+    assert "misstep lessons" not in done.stdout

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,9 +38,12 @@ MOST_LESSONS = 5
 
 @dataclass(slots=True)
 class History:
-    """The calls that were read, in a store in memory, and what was counted while reading."""
+    """The calls that were read, in a store in memory, and what was counted while reading; `title` of a class for
+    people.
+    """
 
     store: Store
+    title: Callable[[str], str]
     readings: Readings
     selection: Selection
 
@@ -51,7 +54,9 @@ def report(wanted: Sequence[str], since_ns: int, settings: Settings) -> Iterator
     files = looking(wanted, agents)()
     if not files:
         yield "No sessions of agents were found on this machine."
-        yield f"Name a folder or a file, or switch telemetry on. Agents that are known: {', '.join(sorted(agents))}"
+        yield "Name a folder or a file where there are some, such as: misstep report ~/backup/.claude"
+        yield "Or have an agent send what it does: misstep up, then misstep connect AGENT"
+        yield f"Agents whose sessions can be read: {', '.join(sorted(agents))}"
         return
     history = read(Readings(files, Positions(None), since_ns), settings)
     try:
@@ -74,7 +79,11 @@ def read(readings: Readings, settings: Settings) -> History:
         pass
     now = time.time_ns()
     failure_only = tuple(pipeline.sources.failure_only)
-    return History(store, readings, Selection(readings.since_ns, now, failure_only=failure_only, clock_ns=now))
+
+    def title(name: str) -> str:
+        return pipeline.taxonomy.defaults(name, "").title
+
+    return History(store, title, readings, Selection(readings.since_ns, now, failure_only=failure_only, clock_ns=now))
 
 
 def _take(lot: list[dict[str, Any]], pipeline: Pipeline, correlator: Correlator, store: Store) -> None:
@@ -86,6 +95,7 @@ def _take(lot: list[dict[str, Any]], pipeline: Pipeline, correlator: Correlator,
 
 def _told(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
     store, selection = history.store, history.selection
+    calls = sum(count.calls for count in history.readings.counts.values())
     yield from _counts(history)
     lessons = find(selection, state="proposed", limit=MOST_LESSONS).rows(store)[:MOST_LESSONS]
     if lessons:
@@ -100,7 +110,9 @@ def _told(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
             yield f"   firmer: {row['firm']}"
     yield from _groups(history, MOST_LESSONS - len(lessons))
     yield ""
-    yield from _further(history, agents)
+    yield from _unread(history, agents)
+    if calls:
+        yield "Nothing of this was stored. misstep import keeps it; then misstep lessons draft ID writes one down."
 
 
 def _counts(history: History) -> Iterator[str]:
@@ -117,12 +129,15 @@ def _counts(history: History) -> Iterator[str]:
     for row in breakdown(history.selection, ["source", "operation"], ["sessions"], sort=["-calls"]).rows(history.store):
         if row["operation"] == "tool":
             sessions = plural(row["sessions"], "session")
-            yield f"  {row['source'] or 'unknown':<14} {_of(row)} of {plural(row['calls'], 'call')} in {sessions}"
+            yield f"  {row['source'] or 'unknown':<14} {plural(row['calls'], 'call')} in {sessions}: {_of(row)}"
 
 
 def _of(row: Mapping[str, Any]) -> str:
-    rate = "" if row["error_rate"] is None else f" ({row['error_rate']:.1%})"
-    return f"{row['errors']:,} failed{rate}"
+    """How many failed: of those that ended by themselves, if these are not all."""
+    if row["error_rate"] is None:
+        return f"{row['errors']:,} failed"
+    of = "" if row["rated"] == row["calls"] else f" of the {row['rated']:,} that ran to their end"
+    return f"{row['errors']:,} failed ({row['error_rate']:.1%}{of})"
 
 
 def _groups(history: History, most: int) -> Iterator[str]:
@@ -132,14 +147,16 @@ def _groups(history: History, most: int) -> Iterator[str]:
     if not most or not rows:
         return
     yield ""
-    yield "Most frequent besides, for which no sentence passed the gates:" if most < MOST_LESSONS else "Most frequent:"
+    yield "What failed most besides:" if most < MOST_LESSONS else "What failed most:"
     for row in rows:
-        tool = row["tool"] or row["operation"]
+        tool = row["tool"] or f"a request to the {row['operation']}"
         tried, well = row["retried"], row["recovered"]
-        repaired = f"{well} of {tried} tries again went well" if tried else "not tried again"
+        repaired = f"tried again, {well} of {tried} worked" if tried else "not tried again"
         where = f"{plural(row['events'], 'time')} in {plural(row['sessions'], 'session')}"
-        yield f"  {row['error_class']} in {tool}: {where}; {repaired}"
+        yield f"  {history.title(row['error_class'])} ({tool}): {where}; {repaired}"
         yield f"    {(row['template'] or '')[:160]}"
+    if most == MOST_LESSONS:
+        yield "No sentence to write down yet: a mistake must come back in three sessions or more, on two days."
 
 
 def _file_of(row: Mapping[str, Any]) -> str:
@@ -147,13 +164,13 @@ def _file_of(row: Mapping[str, Any]) -> str:
     return ", ".join(dict.fromkeys(f"{instructions()[name].made} ({name})" for name in agents))
 
 
-def _further(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
-    """What was not read, how long there is history, and what to do next."""
+def _unread(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
+    """What was not read, and how long there is history."""
     for name, count in sorted(history.readings.counts.items()):
-        lost = count.failed + count.told.unreadable
+        title, lines = agents[name].title, count.told.unreadable
+        lost = [plural(count.failed, "file")] * bool(count.failed) + [plural(lines, "line")] * bool(lines)
         if lost:
-            yield f"{agents[name].title}: {plural(lost, 'file')} or lines could not be read"
-        if agents[name].keeps_days:
-            kept = f"{agents[name].title} removes its sessions after {agents[name].keeps_days} days"
+            yield f"{title}: {' and '.join(lost)} could not be read"
+        if agents[name].keeps_days and count.calls:
+            kept = f"{title} removes its sessions after {agents[name].keeps_days} days"
             yield f"{kept}; misstep import --watch keeps more"
-    yield "Nothing of this was stored. misstep import keeps it; then misstep lessons draft ID writes a sentence down."
