@@ -322,6 +322,7 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
     check(app, "Session")
     assert any(f" after {many:,} calls, 1 streak, " in each.value for each in app.markdown)
     assert selected(app) == f"Call {late + 1:,} of {many:,}"  # the first error
+    assert tables(app)[0].foot == f"calls {late - 6:,} to {late + 8:,} of {many:,}"
     assert len(recorder(app)["marks"]) == session_story.WINDOW[0]
     strip = recorder(app)["strip"]
     assert sum("0 errors" not in each["title"] for each in strip["bins"]) == 1

@@ -21,12 +21,16 @@ TOOLS = [f"tool {number:02d}" for number in range(45)]
 ERRORS = [number % 7 for number in range(45)]
 
 
+def page_at(query: str, *, small: bool = False) -> Page:
+    filters = parse(dict(parse_qsl(query)))
+    return Page("tools", filters, Collector("http://127.0.0.1:9"), colours.LIGHT, ZoneInfo("UTC"), small, small)
+
+
 def shown(
     query: str = "", tools: list[str] = TOOLS, errors: list[int] = ERRORS, *, small: bool = False, **how: Any
 ) -> Shown:
     """A table of tools, opened with this link."""
-    filters = parse(dict(parse_qsl(query)))
-    page = Page("tools", filters, Collector("http://127.0.0.1:9"), colours.LIGHT, ZoneInfo("UTC"), small, small)
+    page = page_at(query, small=small)
     rows = pl.DataFrame({"tool": tools, "errors": errors}).with_columns(
         error_rate=pl.col("errors") / 10, rated=100.0, lasting="errors", not_known_yet=pl.lit(1)
     )
@@ -91,6 +95,23 @@ def test_a_heading_turns_the_order_and_begins_with_the_first_page() -> None:
     assert "sorted" not in tool
     again = shown("sort=errors", usual="-errors,tool").data["columns"][1]
     assert (again["sorted"], again["to"]) == ("ascending", "./tools?sort=-errors")
+
+
+def test_of_columns_in_one_order_the_first_is_marked() -> None:
+    page = page_at("sort=-errors")
+    rows = pl.DataFrame({"tool": ["a"], "errors": [3], "part": [0.5]})
+    columns = {
+        "tool": link_table.name("tool"),
+        "errors": link_table.number("errors"),
+        "part": link_table.text("share of errors", by="errors"),
+    }
+    headings = link_table.content(page, rows, columns, caption="Tools.")["columns"]
+    assert [heading.get("sorted") for heading in headings] == [None, "descending", None]
+    assert [heading["to"] for heading in headings[1:]] == ["./tools?sort=errors"] * 2
+
+
+def test_a_part_of_something_larger_says_which() -> None:
+    assert shown(which="calls 3 to 11 of 44").foot == "calls 3 to 11 of 44"
 
 
 def test_what_the_browser_gets_is_bounded() -> None:

@@ -146,6 +146,7 @@ def table(page: Page, rows: pl.DataFrame, columns: Mapping[str, Column], *, name
 def content(
     page: Page, rows: pl.DataFrame, columns: Mapping[str, Column], *, caption: str, to: To | None = None,
     name: str = "", usual: str = "", wide: Collection[str] = (), rows_shown: int = ROWS, cut: bool = False,
+    which: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """What the browser gets: rows as links to where `to` says, in the order of the link, a page of them at a time.
 
@@ -155,17 +156,22 @@ def content(
         wide: columns that only wide windows show.
         rows_shown: rows a page, unless the link asks for more.
         cut: whether the API has more rows than these.
+        which: of what larger whole all these rows are a part; else the line below the table counts them.
     """
     sorted_by = order(page, columns, usual, name=name)
     if sorted_by != usual:
         down = sorted_by.startswith("-")
         rows = rows.sort(sorted_by.removeprefix("-"), descending=down, nulls_last=True, maintain_order=True)
     shown, foot = _part(page, rows, name, rows_shown, cut)
+    foot["said"] = which or foot["said"]
     columns, shown = _fitting(page, columns, shown, wide)
+    sorted_key = next((key for key, column in columns.items() if _by(key, column) == _first_of(sorted_by)), "")
     return {
         "caption": caption,
         "view": sharing.address(menu.address(page.name), page.filters),
-        "columns": [_heading(page, key, column, name, sorted_by) for key, column in columns.items()],
+        "columns": [
+            _heading(page, key, column, name, sorted_by, marked=key == sorted_key) for key, column in columns.items()
+        ],
         "rows": [
             {"to": to(row) if to else "", "cells": [_cell(row, key, column) for key, column in columns.items()]}
             for row in shown.iter_rows(named=True)
@@ -178,19 +184,23 @@ def _by(key: str, column: Column) -> str:
     return key if column.by is None else column.by
 
 
+def _first_of(sorted_by: str) -> str:
+    return sorted_by.partition(",")[0].removeprefix("-")
+
+
 def _address(page: Page, view: Mapping[str, str]) -> str:
     """The page itself with another state of its view."""
     return sharing.address(menu.address(page.name), page.filters.showing(**view))
 
 
-def _heading(page: Page, key: str, column: Column, name: str, sorted_by: str) -> dict[str, Any]:
+def _heading(page: Page, key: str, column: Column, name: str, sorted_by: str, *, marked: bool) -> dict[str, Any]:
     said: dict[str, Any] = {"name": key, "label": column.label, "kind": column.kind, "help": column.help}
     said |= {"most": column.most, "ends": column.ends, "fills": column.fills, "colour": column.colour}
     if by := _by(key, column):
-        first = sorted_by.partition(",")[0]
-        if by == first.removeprefix("-"):
-            said["sorted"] = "descending" if first[0] == "-" else "ascending"
-        down = first != f"-{by}" if by == first.removeprefix("-") else column.kind != "text"
+        falling = sorted_by.startswith("-")
+        if marked:
+            said["sorted"] = "descending" if falling else "ascending"
+        down = not falling if by == _first_of(sorted_by) else column.kind != "text"
         turned = {of_table(name, "sort"): f"-{by}" if down else by, of_table(name, "page"): ""}
         said["to"] = _address(page, turned)
     return said

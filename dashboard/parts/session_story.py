@@ -76,7 +76,7 @@ def show(page: Page, story: Story, part: pl.DataFrame, streaks: pl.DataFrame, at
     recorder.show(recording, f"recorder-{page.name}", page.palette, page.zone, said)
     left, right = components.pair("session-detail")
     with left:
-        _beside(page, rows, at)
+        _beside(page, rows, at, story.index.height)
     with right:
         event_card(page, rows.row(by_predicate=pl.col("order") == at, named=True), rows, streaks)
 
@@ -116,8 +116,8 @@ def _exactly(time_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-def _beside(page: Page, rows: pl.DataFrame, at: int) -> None:
-    """The calls before and after the selected one, as a table of links."""
+def _beside(page: Page, rows: pl.DataFrame, at: int, calls: int) -> None:
+    """The calls before and after the selected one, as a table of links; `calls`: how many the session has."""
     near = rows.filter(pl.col("order").is_between(at - BESIDE, at + BESIDE))
     shown = near.with_columns(
         call=pl.Series([f"▸ {order:,}" if order == at else f"{order:,}" for order in near["order"]]),
@@ -129,6 +129,7 @@ def _beside(page: Page, rows: pl.DataFrame, at: int) -> None:
     link_table.table(
         page, shown, _columns(page), caption=f"The calls before and after call {at:,}, which is marked with ▸.",
         to=lambda row: here(page, row["event_id"]), rows_shown=2 * BESIDE + 1, wide=("tokens",),
+        which=f"calls {near['order'][0]:,} to {near['order'][-1]:,} of {calls:,}",
     )  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def _evidence(row: Mapping[str, Any]) -> str:
         parts.append(f"{words.count(row['tokens'])} tokens")
     if row["agents"]:
         parts.append(words.plain(row["agents"]))
-    return " · ".join([*parts, f"belongs into {PLACES.get(row['place'], row['place'])}"])
+    return " · ".join([*parts, f"belongs in {PLACES.get(row['place'], row['place'])}"])
 
 
 def _quoted(sentence: str) -> str:
