@@ -84,7 +84,7 @@ def server_of(ask: Ask, version: str) -> Server[Any]:
         except Unusable as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
         structured = reply.structured()
-        text = f"{reply.sentence}\n{msgspec.json.encode(structured).decode()}"
+        text = f"{structured['answer']}\n{msgspec.json.encode(structured).decode()}"
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
     return Server(

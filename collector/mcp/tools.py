@@ -1,6 +1,6 @@
 """The tools as a table: what each says of itself, what it takes, and how it answers from the query API.
 
-An answer begins with a sentence and has one screen of data. Recorded text stands under `quoted` only.
+An answer begins with a sentence and has one screen of data. Recorded text stands under `quoted`; names are quoted too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from collector.mcp.quoting import NOTE, quoted
+from collector.mcp.quoting import NOTE, harmless, quoted
 
 MOST_ROWS = 25
 SETTLED = "-10m"  # younger sessions are left out, so that an agent does not find what it does at the moment
@@ -34,7 +34,7 @@ class Reply:
 
     def structured(self) -> Data:
         """As one object."""
-        return {"answer": self.sentence, **self.data, "note": NOTE}
+        return harmless({"answer": self.sentence, **self.data}) | {"note": NOTE}  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
