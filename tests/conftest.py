@@ -104,7 +104,7 @@ class RunningCollector:
                 )
         else:
             self.process = Forked(command, self.folder, self.environment, Streams(stdout=self.log, stderr=self.log))
-        wait_until(self._ready, 90, lambda: f"the collector is not ready:\n{self.logged()}")
+        wait_until(self._ready, lambda: f"the collector is not ready:\n{self.logged()}", seconds=90)
         return self
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -112,7 +112,7 @@ class RunningCollector:
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def kill(self) -> None:
         """Kills it, without a chance to clean up."""
@@ -140,7 +140,7 @@ class RunningCollector:
         then, unless the store takes nothing: a question does not wait for that as long as a busy machine needs.
         """
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: self.get("/api/v1/health")["waiting"] == 0, 5)
+            wait_until(lambda: self.get("/api/v1/health")["waiting"] == 0, seconds=15)
         rows: list[dict[str, Any]] = self.get("/api/v1/events", **{"from": EVER, "limit": 10_000, **params})["rows"]
         return rows
 
@@ -151,7 +151,7 @@ class RunningCollector:
             health = self.get("/api/v1/health")
             return bool(health["waiting"] == 0 and health["keeper"] == {"sessions": 0, "seconds": 0})
 
-        wait_until(idle, 60, lambda: f"it is behind for a minute:\n{self.logged()}")
+        wait_until(idle, lambda: f"it is behind for a minute:\n{self.logged()}")
         return self
 
     def logged(self) -> str:
@@ -183,9 +183,9 @@ class RunningCollector:
 
 
 def wait_until(
-    happened: Callable[[], Any], seconds: float, otherwise: Callable[[], str] = lambda: "it never happened"
+    happened: Callable[[], Any], otherwise: Callable[[], str] = lambda: "it never happened", seconds: float = 60
 ) -> None:
-    """Returns as soon as `happened()` is true; fails with `otherwise()` after `seconds`."""
+    """Returns as soon as `happened()` is true; fails with `otherwise()` after `seconds`, which a busy machine needs."""
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, otherwise()

@@ -49,7 +49,7 @@ def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
 
     try:
         asyncio.run(send())
-        wait_until(lambda: writer.settle(30), 30)  # one call may coincide with upkeep, for which it does not wait
+        wait_until(lambda: writer.settle(30))  # one call may coincide with upkeep, for which it does not wait
         return account(intake.accepted, store, settled=True)
     finally:
         intake.close()

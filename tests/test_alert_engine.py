@@ -654,12 +654,12 @@ def test_who_does_not_answer_does_not_hold_up_the_end(
 
     started = time.monotonic()
     asyncio.run(story())  # and waits for threads of the executor
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 40
     assert [thread.daemon for thread in threading.enumerate() if thread.name == "alerts"] == [True]
 
 
 async def _until(happened: Callable[[], bool]) -> None:
-    for _ in range(500):
+    for _ in range(5_000):
         if happened():
             return
         await asyncio.sleep(0.01)

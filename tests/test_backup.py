@@ -179,7 +179,7 @@ def test_two_copies_at_a_time_are_not_mixed_up(start_collector: Callable[..., Ru
     collector = start_collector()
     assert collector.post("/api/v1/backup", "{}").status_code == 202
     assert collector.post("/api/v1/backup", "{}").status_code == 409
-    wait_until(lambda: collector.get("/api/v1/backup")["state"] == "done", 30)
+    wait_until(lambda: collector.get("/api/v1/backup")["state"] == "done")
     assert collector.post("/api/v1/backup", "{}").status_code == 409  # it would replace what the first may fetch
     assert httpx.get(f"{collector.url}/api/v1/backup/file").is_success
     assert collector.post("/api/v1/backup", "{}").status_code == 202
@@ -190,9 +190,9 @@ def test_a_copy_that_was_fetched_does_not_expire(tmp_path: Path) -> None:
     store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
     backups = Backups(store)
     backups.begin()
-    wait_until(lambda: backups.told()["state"] == "done", 30)
+    wait_until(lambda: backups.told()["state"] == "done")
     backups.take().close()
-    wait_until(lambda: not any(isinstance(one, threading.Timer) for one in threading.enumerate()), 10)
+    wait_until(lambda: not any(isinstance(one, threading.Timer) for one in threading.enumerate()))
     store.close()
 
 
@@ -200,7 +200,7 @@ def test_progress_is_told_whenever_a_copy_is_fetched(tmp_path: Path, monkeypatch
     store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
     backups = Backups(store)
     backups.begin()
-    wait_until(lambda: backups.told()["state"] == "done", 30)
+    wait_until(lambda: backups.told()["state"] == "done")
     stat = Path.stat
     fetched: list[IO[bytes]] = []
 
@@ -222,6 +222,6 @@ def test_a_copy_that_nobody_fetches_is_removed(tmp_path: Path, monkeypatch: pyte
     store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
     backups = Backups(store)
     backups.begin()
-    wait_until(lambda: backups.told()["state"] == "idle", 30)
+    wait_until(lambda: backups.told()["state"] == "idle")
     assert not list(tmp_path.glob("*.backup"))
     store.close()

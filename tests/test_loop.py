@@ -33,7 +33,7 @@ def test_a_turn_in_progress_is_interrupted_until_it_ends() -> None:
 
     def turn() -> bool:
         began.set()
-        return not all(interrupts.acquire(timeout=10) for _ in range(2))
+        return not all(interrupts.acquire(timeout=60) for _ in range(2))
 
     loop = Loop("test", turn, failed=lambda error: None)
     loop.start()

@@ -44,7 +44,7 @@ def test_a_collector_shows_calls_and_firing_rules(
     def shown() -> str:
         return HTTP.get(f"{collector.url}/metrics").text
 
-    wait_until(lambda: 'misstep_alerts_firing{rule="any-error",severity="critical"} 1.0' in shown(), 25, shown)
+    wait_until(lambda: 'misstep_alerts_firing{rule="any-error",severity="critical"} 1.0' in shown(), shown)
     assert HTTP.get(f"{collector.url}/metrics", headers={"host": "evil.example"}).status_code == 403
     text = shown()
     assert 'misstep_alerts_firing{rule="many",severity="warning"} 0.0' in text

@@ -294,7 +294,7 @@ def test_an_answer_has_a_time_and_a_size(
     started = time.monotonic()
     with contextlib.nullcontext() if taken else pytest.raises(Unavailable, match="did not answer within 1 s"):
         send(notification(ALERT, receiver=replace(TEAM, address=server.url)))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     server.close()
     assert server.sent < 50 << 20
 

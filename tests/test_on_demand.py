@@ -65,12 +65,12 @@ def test_a_process_comes_under_load_and_goes_without_it_and_every_body_is_read(
 
     with ThreadPoolExecutor(2) as pool:
         results = [pool.submit(reading, pause_s) for pause_s in (0.01, 0.03)]
-        wait_until(lambda: bool(readers._workers), 30)
+        wait_until(lambda: bool(readers._workers))
         monkeypatch.setattr(on_demand, "LOAD", 1000)  # no load is as high
-        wait_until(lambda: not readers._workers, 30)
+        wait_until(lambda: not readers._workers)
         over.set()
     assert {each for result in results for each in result.result()} == {"call_S_1"}
-    wait_until(lambda: parents_children() == before, 10)
+    wait_until(lambda: parents_children() == before)
     assert readers.read(SMALL_BODY, NOW).receipt.records == 1
 
 

@@ -86,7 +86,7 @@ main()
         stderr=subprocess.PIPE,
     ) as started:
         try:
-            wait_until(lambda: _ready(address), 60, lambda: "the collector is not ready")
+            wait_until(lambda: _ready(address), lambda: "the collector is not ready")
             demo = subprocess.run(
                 [*command, "demo", "--to", f"http://{address}", "--sessions", "2"],
                 cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,

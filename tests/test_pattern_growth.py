@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 import re
 import time
 from collections import defaultdict
@@ -118,11 +119,14 @@ def grows(pattern: Pattern, method: str) -> Iterator[tuple[str, float]]:
     """The repeated texts over which it takes more than in proportion, and how long."""
     for repeated in hostile(pattern):
         long = took(pattern, method, repeated, LONG)
-        if long > UNNOTICED_S:  # the machine may be busy: the shortest of three counts
+        short = math.inf
+        for _ in range(3):  # the machine may be busy: the shortest counts
+            if long <= UNNOTICED_S or long <= LINEAR * short < math.inf:
+                break
             long = min(long, *(took(pattern, method, repeated, LONG) for _ in range(2)))
-            short = min(took(pattern, method, repeated, SHORT) for _ in range(3))
-            if long > LINEAR * short:
-                yield repeated, long
+            short = min(short, *(took(pattern, method, repeated, SHORT) for _ in range(2)))
+        if long > max(UNNOTICED_S, LINEAR * short):
+            yield repeated, long
 
 
 ALL = patterns()

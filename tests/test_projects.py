@@ -135,7 +135,7 @@ def test_counts_of_equal_bytes_are_exact_in_both_and_in_all(two: RunningCollecto
             streaks = asked(two, token, "/api/v1/streaks", kind="error")["rows"]
             return sorted((each["length"] for each in streaks), reverse=True)
 
-        wait_until(lambda: lengths() == runs[name], 30, lambda: f"no streak goes on in another project's: {lengths()}")  # noqa: B023
+        wait_until(lambda: lengths() == runs[name], lambda: f"no streak goes on in another project's: {lengths()}")  # noqa: B023
     assert ids["alpha"].isdisjoint(ids["beta"])
     assert ids["alpha"] | ids["beta"] < ids["whole"]
     health = {name: asked(two, token, "/api/v1/health") for name, token in tokens.items()}
@@ -270,7 +270,7 @@ def test_what_people_add_is_of_their_project(two: RunningCollector, tokens: Mapp
     """Equal marks, views and silences are one each; another's can be neither seen nor removed, nor can its groups be
     marked.
     """
-    wait_until(lambda: asked(two, tokens["alpha"], "/api/v1/rules")["rows"][0]["calls"], 30)
+    wait_until(lambda: asked(two, tokens["alpha"], "/api/v1/rules")["rows"][0]["calls"])
     ids: dict[str, list[str]] = {}
     for project in PROJECTS:
         said = {"duration": "1h", "author": "ann", "reason": "known", "rule": "failing"}
@@ -296,7 +296,7 @@ def test_what_people_add_is_of_their_project(two: RunningCollector, tokens: Mapp
 
 
 def test_alerts_are_of_the_project_that_their_rule_names(two: RunningCollector, tokens: Mapping[str, str]) -> None:
-    wait_until(lambda: asked(two, tokens["beta"], "/api/v1/rules")["rows"][0]["calls"], 30)
+    wait_until(lambda: asked(two, tokens["beta"], "/api/v1/rules")["rows"][0]["calls"])
     rules = {"alpha": ["failing"], "beta": ["failing", "of-beta"], "whole": ["failing", "of-beta", "of-all"]}
     values = {"alpha": 6 + 3, "beta": 6 + 4}
     for name, seen in rules.items():
@@ -324,7 +324,7 @@ def test_an_answer_that_one_project_has_is_not_taken_for_anothers(
         assert answer(two, tokens["alpha"], "/api/v1/breakdown", params=params, headers=again).status_code == 200
         return answer(two, tokens["beta"], "/api/v1/breakdown", params=params, headers=again).status_code == 304
 
-    wait_until(repeated, 10)
+    wait_until(repeated)
 
 
 def test_nothing_that_a_reader_sends_leads_out_of_the_project(two: RunningCollector, tokens: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from collector.recognise.sources import Sources
 from tests.conftest import RunningCollector
 from tests.doors import NOW, any_value, pairs, pipeline
 from tests.memory import Memory, commit
+from tests.search import EXAMPLES
 
 FOLDER = Path(__file__).parent / "data/sources"
 RECORDINGS = sorted(FOLDER.glob("*.json"))
@@ -69,7 +70,7 @@ def test_order_cut_and_repetition_change_nothing(path: Path) -> None:
     expected = recorded(path)
     assert expected
     chance = random.Random(path.stem)
-    for _ in range(4):
+    for _ in range(max(2, EXAMPLES // 12)):
         shuffled = items + chance.sample(items, len(items) // 2)
         chance.shuffle(shuffled)
         size = chance.randint(1, 5)
@@ -106,8 +107,18 @@ def test_a_request_told_by_langchain_and_by_its_client_is_one_event() -> None:
     assert sorted(models) == sorted(requested)
 
 
-def export(item: dict[str, Any]) -> tuple[str, bytes]:
-    """The signal and the OTLP/JSON request of one recorded record."""
+def exports(items: list[dict[str, Any]], most: int = 50) -> Iterator[tuple[str, bytes]]:
+    """The signals and OTLP/JSON requests of a recording's records, at most so many in a request."""
+    sent: dict[str, list[dict[str, Any]]] = {"resourceSpans": [], "resourceLogs": []}
+    for outer, resource in map(export, items):
+        sent[outer].append(resource)
+    for (outer, resources), signal in zip(sent.items(), ("traces", "logs"), strict=True):
+        for first in range(0, len(resources), most):
+            yield signal, json.dumps({outer: resources[first : first + most]}).encode()
+
+
+def export(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """One recorded record as a resource in OTLP/JSON, and the list that it is for."""
     one = scope(item)
     record = one.records[0]
     common = {"traceId": record.trace_id, "spanId": record.span_id, "attributes": pairs(record.attributes)}
@@ -127,16 +138,16 @@ def export(item: dict[str, Any]) -> tuple[str, bytes]:
         }  # fmt: skip
         inner, outer, records = "scopeLogs", "resourceLogs", "logRecords"
     scopes = [{"scope": {"name": one.name, "version": one.version}, records: [raw]}]
-    body = {outer: [{"resource": {"attributes": pairs(one.resource)}, inner: scopes}]}
-    return "traces" if record.signal == "span" else "logs", json.dumps(body).encode()
+    return outer, {"resource": {"attributes": pairs(one.resource)}, inner: scopes}
 
 
-@pytest.mark.timeout(600)  # thousands of requests, one after the other
-def test_a_live_collector_comes_to_the_same_calls(collector: RunningCollector) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("most", [50, pytest.param(1, marks=pytest.mark.deep)])
+def test_a_live_collector_comes_to_the_same_calls(collector: RunningCollector, most: int) -> None:
     expected = []
     for path in RECORDINGS:
         expected += recorded(path)
-        for signal, body in map(export, json.loads(path.read_text())["records"]):
+        for signal, body in exports(json.loads(path.read_text())["records"], most):
             assert collector.post(f"/v1/{signal}", body).status_code == 200
     facts = ("source", "service", "operation", "tool", "call_id", "outcome", "error_class", "session", "message")
     found = [tuple(event[name] for name in facts) for event in collector.events()]

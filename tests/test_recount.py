@@ -30,7 +30,7 @@ from tests.reference import (
     scope_key_of,
     session_of,
 )
-from tests.test_recordings import FOLDER, export
+from tests.test_recordings import FOLDER, exports
 
 # Agents that tell of their calls in different ways: logs, spans, both; with and without sessions, models, arguments.
 AGENTS = (
@@ -48,7 +48,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollec
     """A collector with recordings of a dozen agents, and one that tells of nothing but failures."""
     running = RunningCollector(tmp_path_factory.mktemp("recorded")).start()
     for agent in AGENTS:
-        for signal, body in map(export, json.loads((FOLDER / f"{agent}.json").read_text())["records"]):
+        for signal, body in exports(json.loads((FOLDER / f"{agent}.json").read_text())["records"]):
             assert running.post(f"/v1/{signal}", body).status_code == 200
     assert running.post("/v1/events", json.dumps(failures_only())).is_success
     yield running.kept_up()

@@ -188,7 +188,7 @@ def test_a_running_collector_keeps_to_its_size(
     path.write_bytes(month)
     collector = start_collector(STORE=f"duckdb:///{path}", RETENTION="3650d", RETENTION_SIZE=str(len(month) // 2))
     collector.post("/v1/events", "{}")  # it looks after each commit, and once a minute
-    wait_until(lambda: "old events were removed" in collector.logged(), 90)  # stopping would interrupt it
+    wait_until(lambda: "old events were removed" in collector.logged(), seconds=90)  # stopping would interrupt it
     collector.stop()
     kept = Store.open(f"duckdb:///{path}")
     assert 0 < kept.count("events") < 30_000

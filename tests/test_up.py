@@ -41,7 +41,7 @@ class Up:
             self.process = subprocess.Popen(
                 [MISSTEP, "up", *self.options], cwd=self.folder, env=environment, stdout=log, stderr=log
             )
-        wait_until(lambda: "Paste into" in self.logged() or self.process.poll() is not None, 60, self.logged)
+        wait_until(lambda: "Paste into" in self.logged() or self.process.poll() is not None, self.logged)
         assert self.process.poll() is None, self.logged()
 
     def children(self) -> dict[str, int]:
@@ -158,14 +158,14 @@ def test_new_calls_of_agents_are_followed(tmp_path: Path, monkeypatch: pytest.Mo
             rows = httpx.get(stored, params={"from": EVER, "operation": "tool"}).json()["rows"]
             return next((row["outcome"] for row in rows if row["call_id"] == call), "")
 
-        wait_until(lambda: outcome("toolu_010") == "error", 60, running.logged)
+        wait_until(lambda: outcome("toolu_010") == "error", running.logged)
         [file] = ann.rglob("*.jsonl")
         asked = {"type": "tool_use", "id": "toolu_new", "name": "Bash", "input": {"command": "make"}}
         said = {"type": "tool_result", "tool_use_id": "toolu_new", "content": "Exit code 2", "is_error": True}
         for kind, item, ends in (("assistant", asked, "unknown"), ("user", said, "error")):
             with file.open("a") as written:
                 written.write(line(kind, file.stem, NOW, [item]) + "\n")
-            wait_until(lambda ends=ends: outcome("toolu_new") == ends, 30, running.logged)  # type: ignore[misc]
+            wait_until(lambda ends=ends: outcome("toolu_new") == ends, running.logged)  # type: ignore[misc]
         children = running.children()
         assert sorted(children) == ["collector", "dashboard", "import"]
         running.process.terminate()

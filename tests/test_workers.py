@@ -82,7 +82,7 @@ def test_a_hang_up_ends_nothing(start_collector: Callable[..., RunningCollector]
     [worker] = children(collector)
     for process in (worker, collector.process.pid):
         os.kill(process, signal.SIGHUP)
-    wait_until(lambda: "SIGHUP changes nothing" in collector.logged(), 10)
+    wait_until(lambda: "SIGHUP changes nothing" in collector.logged())
     assert send(collector, 3, 6) == [200] * 3
     assert children(collector) == [worker]
 
@@ -96,11 +96,11 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
     [worker] = children(collector)
     for first in (3, 6):  # the second time it is a replacement
         os.kill(worker, signal.SIGKILL)
-        wait_until(partial(gone, worker), 10)
+        wait_until(partial(gone, worker))
         answer = collector.post("/v1/traces", traces(span(first, error="ValueError")))
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) >= 1
-        wait_until(partial(replaced, collector, 1 + first // 4), 20)
+        wait_until(partial(replaced, collector, 1 + first // 4))
         [worker] = spawned(collector)
         used = worker_ticks(worker)
         assert send(collector, first, first + 3) == [200] * 3
@@ -110,7 +110,7 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
     assert len({(event["error_class"], event["params_hash"]) for event in collector.events()}) == 1
     assert collector.logged().count("another has taken its place") == 2
     collector.kill()
-    wait_until(lambda: gone(worker), 10)
+    wait_until(lambda: gone(worker))
 
 
 def replaced(collector: RunningCollector, times: int) -> bool:
@@ -127,13 +127,12 @@ def test_when_all_workers_are_killed_at_once_every_request_is_answered_and_none_
         os.kill(worker, signal.SIGSTOP)  # so that both are reading when they are killed
     with ThreadPoolExecutor(4) as pool:
         first = [pool.submit(send, collector, number, number + 1) for number in range(2)]
-        wait_until(lambda: 2 * len(traces(span(0, error="ValueError"))) <= in_flight(collector), 20)
+        wait_until(lambda: 2 * len(traces(span(0, error="ValueError"))) <= in_flight(collector))
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
-        began = time.monotonic()
         assert [each.result() for each in first] == [[503], [503]]
-        assert time.monotonic() - began < 1.5, "they waited for the new processes"
-    wait_until(partial(replaced, collector, 2), 30)
+        assert not replaced(collector, 1), "they waited for the new processes"
+    wait_until(partial(replaced, collector, 2))
     assert len(spawned(collector)) == 2
     assert send(collector, 0, 8) == [200] * 8
     assert calls(collector) == {f"call_S_{number}" for number in range(8)}
@@ -165,7 +164,7 @@ def test_a_worker_in_another_s_place_marks_a_secret_alike(start_collector: Calla
     assert collector.post("/v1/traces", call(0)).status_code == 200
     os.kill(children(collector)[0], signal.SIGKILL)
     assert collector.post("/v1/traces", call(1)).status_code == 503
-    wait_until(partial(replaced, collector, 1), 20)
+    wait_until(partial(replaced, collector, 1))
     assert collector.post("/v1/traces", call(1)).status_code == 200
     first, second = (event["message"] for event in collector.events())
     assert first == second
@@ -229,7 +228,7 @@ def test_the_main_process_reads_for_as_long_as_no_other_can_be_started(
     body = Body(traces(span(1)), JSON, "traces")
     with pytest.raises(Unavailable, match="has ended"):
         readers.read(body, NOW)
-    wait_until(lambda: not readers._free.empty(), 20)
+    wait_until(lambda: not readers._free.empty())
     assert readers._all == [readers._here]
     assert readers.read(body, NOW).receipt.records == 1
     assert "the main process does its work" in capfd.readouterr().out
@@ -238,7 +237,7 @@ def test_the_main_process_reads_for_as_long_as_no_other_can_be_started(
     assert readers._all == [readers._here]
     monkeypatch.setattr(workers, "AGAIN_S", 0)
     assert readers.read(body, NOW).receipt.records == 1
-    wait_until(lambda: not readers._free.empty(), 20)
+    wait_until(lambda: not readers._free.empty())
     assert [type(one) for one in readers._all] == [Here, Worker]
     readers.close()
 
@@ -252,8 +251,8 @@ def test_workers_end_with_their_collector(
     assert len(workers) == 3
     began = time.monotonic()
     collector.stop(number)
-    assert time.monotonic() - began < 8
-    wait_until(lambda: all(map(gone, workers)), 10, lambda: f"{workers} go on without a collector")
+    assert time.monotonic() - began < 30
+    wait_until(lambda: all(map(gone, workers)), lambda: f"{workers} go on without a collector")
     with pytest.raises(httpx.ConnectError):
         collector.post("/v1/traces", traces(span(1)))
 
@@ -318,7 +317,7 @@ def test_a_message_of_millions_is_read_beside_the_main_process_where_no_worker_i
     assert send(collector, 3, 6) == [200] * 3
     assert worker_ticks(worker) == used
     os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: gone(worker), 10)
+    wait_until(lambda: gone(worker))
     large = traces(span(6, error="ValueError")) + b" " * SMALL
     assert collector.post("/v1/traces", large).status_code == 503
     assert collector.post("/v1/traces", large).status_code == 200

@@ -6,12 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from dashboard import launch
 from tests.conftest import HTTP, RunningCollector, free_port, wait_until
@@ -31,7 +31,7 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")  # other tests run loops of their own, beside which Playwright's cannot stay
 def browser() -> Iterator[Browser]:
     """The system's Chromium, else the one that Playwright fetched."""
     with sync_playwright() as playwright:
@@ -50,7 +50,7 @@ class Dashboard:
         environment = launch.environment(os.environ, collector.url)
         # From another folder than the project's: its settings lie beside it.
         self.process = subprocess.Popen(launch.command(port), env=environment, cwd=collector.folder)
-        wait_until(self._ready, 60)
+        wait_until(self._ready)
 
     def _ready(self) -> bool:
         try:
@@ -92,15 +92,31 @@ FAINT = """() => {
 
 
 class Tab:
-    """A page of the browser that remembers what went wrong in it and whom it called."""
+    """A page of the browser that remembers what went wrong in it and whom it called, on any host but its own."""
 
-    def __init__(self, context: BrowserContext, host: str) -> None:
-        self.page: Page = context.new_page()
+    def __init__(self, page: Page, host: str) -> None:
+        self.page = page
         self.errors: list[str] = []
         self.strangers: list[str] = []
-        self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self._asked(request.url, host))
+        self._listeners: dict[str, Callable[..., None]] = {
+            "console": self._heard,
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "request": lambda request: self._asked(request.url, host),
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)  # type: ignore[call-overload]
+
+    def leave(self) -> None:
+        """As if nobody had been here: nothing is remembered, and nothing else is open."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        for other in self.page.context.pages:
+            if other != self.page:
+                other.close()
+        if self.page.url.startswith("http"):
+            self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.context.clear_cookies()
+        self.page.goto("about:blank")
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type == "error" or message.text.startswith("WARN"):  # as Vega's warnings do
@@ -145,9 +161,29 @@ class Tab:
         assert faint == []
 
 
+@pytest.fixture(scope="package")
+def page(browser: Browser) -> Page:
+    """The one tab of most tests, one after the other: a new one takes longer than what they look at."""
+    return browser.new_context().new_page()
+
+
 @pytest.fixture
-def tab(browser: Browser, busy: Dashboard) -> Iterator[Tab]:
-    """A tab of a large window on the `busy` dashboard of the module."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield Tab(context, busy.url)
-    context.close()
+def open_tab(page: Page) -> Iterator[Callable[..., Tab]]:
+    """Opens the tab on a dashboard, in a window of that width and height and in that theme."""
+    opened: list[Tab] = []
+
+    def open_it(dashboard: Dashboard, width: int = 1440, height: int = 900, scheme: str = "light") -> Tab:
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        opened.append(Tab(page, dashboard.url))
+        return opened[-1]
+
+    yield open_it
+    for tab in opened:
+        tab.leave()
+
+
+@pytest.fixture
+def tab(open_tab: Callable[..., Tab], busy: Dashboard) -> Tab:
+    """A large window on the `busy` dashboard of the module."""
+    return open_tab(busy)

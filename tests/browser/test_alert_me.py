@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector
@@ -18,8 +19,10 @@ from tests.traffic import rule_file, two_versions
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_two_clicks_lead_from_a_group_to_a_firing_alert(browser: Browser, tmp_path: Path, width: int) -> None:
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.deep)])
+def test_two_clicks_lead_from_a_group_to_a_firing_alert(
+    open_tab: Callable[..., Tab], tmp_path: Path, width: int
+) -> None:
     rules = tmp_path / "alerts.yaml"
     rules.write_text(f"# Ours.\n{rule_file()}")
     running = RunningCollector(tmp_path, {"RULES": str(rules)}).start()
@@ -27,7 +30,7 @@ def test_two_clicks_lead_from_a_group_to_a_firing_alert(browser: Browser, tmp_pa
     group = running.kept_up().get("/api/v1/groups", **{"from": "-7d"}, sort="-events", limit=1)["rows"][0]
     title = f"{group['error_class']} in {group['tool']}"
     dashboard = Dashboard(running)
-    tab = Tab(browser.new_context(viewport={"width": width, "height": 900}), dashboard.url)
+    tab = open_tab(dashboard, width)
     page = tab.page
     tab.open(f"{dashboard.url}/group?fingerprint={group['fingerprint']}&from=-7d", title)
     page.get_by_role("button", name="Alert me").click()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector
@@ -156,12 +156,12 @@ def test_text_of_a_row_can_be_marked_and_copied_whole(busy: Dashboard, tab: Tab)
 
 
 @pytest.mark.parametrize("width", [390, 900])
-def test_a_narrow_window_scrolls_the_table_and_not_the_page(browser: Browser, busy: Dashboard, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark")
-    tab = Tab(context, busy.url)
+def test_a_narrow_window_scrolls_the_table_and_not_the_page(
+    open_tab: Callable[..., Tab], busy: Dashboard, width: int
+) -> None:
+    tab = open_tab(busy, width, scheme="dark")
     opened(busy, tab)
     tab.check()  # nothing is wider than the window
     box = headings(tab, "errors").bounding_box()
     assert box
     assert box["x"] + box["width"] <= width
-    context.close()

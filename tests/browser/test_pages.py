@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -50,6 +50,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     running.stop()
 
 
+@pytest.fixture(scope="module")
 def details(busy: Dashboard) -> dict[str, dict[str, str]]:
     """What the pages of one tool, group and session are opened with."""
     group = busy.collector.get("/api/v1/groups", **{"from": "-7d"}, sort="-events", limit=1)["rows"][0]
@@ -73,26 +74,23 @@ def looks() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize(("title", "width", "scheme"), [*looks()])
 def test_every_page_is_whole_at_every_width_and_in_both_themes(
-    browser: Browser, busy: Dashboard, tmp_path: Path, title: str, width: int, scheme: str
+    open_tab: Callable[..., Tab],
+    busy: Dashboard,
+    details: dict[str, dict[str, str]],
+    title: str,
+    width: int,
+    scheme: str,
 ) -> None:
-    link = {"from": "-7d"} | details(busy).get(title, {})
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
-    )
-    tab = Tab(context, busy.url)
+    tab, link = open_tab(busy, width, scheme=scheme), {"from": "-7d"} | details.get(title, {})
     place = "" if title == "Overview" else next(name for name, named in menu.TITLES.items() if named == title)
     tab.open(f"{busy.url}/{place}?{urlencode(link)}", title)
     named = tab.page.locator("h1").inner_text()
     expect(tab.page).to_have_title(f"{named} · Misstep")
-    assert (named == title) == (title not in details(busy))
-    tab.page.screenshot(path=tmp_path / f"{title.lower()}-{width}-{scheme}.png", full_page=True)
+    assert (named == title) == (title not in details)
     tab.check()
-    context.close()
 
 
-def test_small_grey_text_can_be_read_in_the_theme_that_is_chosen(browser: Browser, busy: Dashboard) -> None:
-    context = browser.new_context(color_scheme="light", viewport={"width": 1440, "height": 900})
-    tab = Tab(context, busy.url)
+def test_small_grey_text_can_be_read_in_the_theme_that_is_chosen(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/sources?from=-7d", "Sources")
     assert tab.page.locator("[data-testid=stCaptionContainer] code").count()
     tab.check()
@@ -105,20 +103,17 @@ def test_small_grey_text_can_be_read_in_the_theme_that_is_chosen(browser: Browse
     tab.open(f"{busy.url}/tools?from=-7d", "Tools")  # it counts on every page
     expect(tab.page.get_by_test_id("stApp")).to_have_css("background-color", "rgb(20, 22, 26)")
     tab.check()
-    context.close()
 
 
 def test_counts_in_tables_are_written_as_elsewhere_whatever_the_browsers_language(
-    browser: Browser, busy: Dashboard
+    browser: Browser, busy: Dashboard, tab: Tab
 ) -> None:
     many = [{"tool": "often", "outcome": "ok", "session": "often"}] * 1_234
     assert busy.collector.post("/v1/events", json.dumps(many)).is_success
-    contexts = [browser.new_context(locale=one, viewport={"width": 1440, "height": 900}) for one in ("en-US", "de-DE")]
-    for context in contexts:
-        tab = Tab(context, busy.url)
-        tab.open(f"{busy.url}/tools?{urlencode({'tool': 'often'})}", "Tools")
-        expect(tab.page.locator(".link-table td.number").first).to_have_text("1,234")
-        context.close()
+    with browser.new_context(locale="de-DE") as context:
+        for each in (tab, Tab(context.new_page(), busy.url)):
+            each.open(f"{busy.url}/tools?{urlencode({'tool': 'often'})}", "Tools")
+            expect(each.page.locator(".link-table td.number").first).to_have_text("1,234")
 
 
 def test_a_new_group_is_told_in_one_line(busy: Dashboard, tab: Tab) -> None:
@@ -402,11 +397,11 @@ def test_text_of_an_agent_makes_no_image_link_or_icon(busy: Dashboard, tab: Tab)
         tab.check()
 
 
-def test_the_first_event_appears_by_itself_within_five_seconds(browser: Browser, tmp_path: Path) -> None:
+def test_the_first_event_appears_by_itself_within_five_seconds(open_tab: Callable[..., Tab], tmp_path: Path) -> None:
     running = RunningCollector(tmp_path).start()
     dashboard = Dashboard(running)
     try:
-        tab = Tab(browser.new_context(), dashboard.url)
+        tab = open_tab(dashboard)
         tab.open(dashboard.url, "Overview")
         expect(tab.page.get_by_text("Nothing received yet. Point an agent here:")).to_be_visible()
         tab.page.get_by_role("combobox", name="Your agent").click()

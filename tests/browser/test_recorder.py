@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector
@@ -139,12 +139,10 @@ def test_texts_of_agents_stay_text(busy: Dashboard, tab: Tab) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 900])
-def test_it_fits_narrow_windows(browser: Browser, busy: Dashboard, width: int) -> None:
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    tab = Tab(context, busy.url)
+def test_it_fits_narrow_windows(open_tab: Callable[..., Tab], busy: Dashboard, width: int) -> None:
+    tab = open_tab(busy, width)
     opened(busy, tab, "long")
     box = tab.page.locator(".recorder .board").bounding_box()
     assert box
     assert box["x"] + box["width"] <= width
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()

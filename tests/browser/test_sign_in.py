@@ -7,7 +7,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from joserfc import jwk, jwt
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector, free_port, wait_until
@@ -116,7 +116,7 @@ def provider() -> Iterator[Provider]:
 
 
 def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
-    browser: Browser, provider: Provider, tmp_path: Path
+    open_tab: Callable[..., Tab], provider: Provider, tmp_path: Path
 ) -> None:
     port = free_port()
     settings = {
@@ -133,9 +133,8 @@ def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
     (folder / "secrets.toml").write_text("\n".join(["[auth]", *lines, *group]))
     running = RunningCollector(tmp_path).start()
     dashboard = Dashboard(running, port)
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = open_tab(dashboard).page
     try:
-        page = Tab(context, dashboard.url).page
         page.goto(f"{dashboard.url}/streaks?from=-7d")
         sign_in = page.get_by_role("button", name="Sign in")
         expect(sign_in).to_be_visible(timeout=30_000)
@@ -147,11 +146,11 @@ def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
         expect(page.locator("h1")).to_have_text("Streaks", timeout=30_000)
         assert page.url.startswith(f"{dashboard.url}/streaks?")
         assert "from=-7d" in page.url
-        assert "misstep_back" not in {cookie["name"] for cookie in context.cookies()}
+        assert "misstep_back" not in {cookie["name"] for cookie in page.context.cookies()}
         assert len(provider.exchanged) == 1
         expect(page.get_by_text(re.compile(r"Signed in as ann@.?example\.org, project shop"))).to_be_visible()
         page.goto(f"{dashboard.url}/live?from=-7d")
-        wait_until(lambda: running.get("/api/v1/audit", who=PERSON)["rows"], 20)
+        wait_until(lambda: running.get("/api/v1/audit", who=PERSON)["rows"])
         [told, *_] = running.get("/api/v1/audit", who=PERSON)["rows"]
         assert (told["action"], told["project"], told["via"]) == ("read", "shop", "unnamed")
         page.get_by_role("button", name="⋯").click()
@@ -165,6 +164,5 @@ def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
             expect(page.get_by_text("Sign-in is not available")).to_be_visible(timeout=30_000)
             assert page.get_by_test_id("stPageLink").count() == 0
     finally:
-        context.close()
         dashboard.stop()
         running.stop()

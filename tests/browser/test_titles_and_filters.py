@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector
@@ -32,11 +32,9 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     running.stop()
 
 
-def at(browser: Browser, busy: Dashboard, width: int) -> Tab:
-    return Tab(browser.new_context(viewport={"width": width, "height": 900}), busy.url)
-
-
-def test_page_and_browser_have_the_name_of_what_the_page_is_about(browser: Browser, busy: Dashboard) -> None:
+def test_page_and_browser_have_the_name_of_what_the_page_is_about(
+    open_tab: Callable[..., Tab], busy: Dashboard
+) -> None:
     [group] = busy.collector.get("/api/v1/groups")["rows"]
     names = {
         f"tool?{urlencode({'tool': TOOL})}": TOOL,
@@ -45,16 +43,17 @@ def test_page_and_browser_have_the_name_of_what_the_page_is_about(browser: Brows
         "streak?session=run-1": "Streak in run-1",
         "tool?tool=a,b": "Tool",  # not one of them
     }
-    tab = at(browser, busy, 1440)
+    tab = open_tab(busy, 1440)
     for link, name in names.items():
         tab.page.goto(f"{busy.url}/{link}")
         expect(tab.page.locator("h1")).to_have_text(name, timeout=60_000)
         expect(tab.page).to_have_title(f"{name} · Misstep")
-    tab.page.context.close()
 
 
-def test_filters_are_one_row_and_a_chosen_service_stands_there_once(browser: Browser, busy: Dashboard) -> None:
-    tab = at(browser, busy, 1280)
+def test_filters_are_one_row_and_a_chosen_service_stands_there_once(
+    open_tab: Callable[..., Tab], busy: Dashboard
+) -> None:
+    tab = open_tab(busy, 1280)
     tab.open(f"{busy.url}/tools?{urlencode({'service': SERVICE, 'tool': TOOL, 'refresh': '0'})}", "Tools")
     bar = tab.page.locator(".st-key-filters")
     buttons = bar.get_by_role("button")
@@ -65,11 +64,10 @@ def test_filters_are_one_row_and_a_chosen_service_stands_there_once(browser: Bro
     assert max(box["x"] + box["width"] for box in boxes) <= 1280
     expect(tab.page.get_by_role("button", name=re.compile("an.agent"))).to_have_count(1)
     tab.check()
-    tab.page.context.close()
 
 
-def test_on_a_phone_filters_and_menu_fold_after_a_choice(browser: Browser, busy: Dashboard) -> None:
-    tab = at(browser, busy, 390)
+def test_on_a_phone_filters_and_menu_fold_after_a_choice(open_tab: Callable[..., Tab], busy: Dashboard) -> None:
+    tab = open_tab(busy, 390)
     tab.open(f"{busy.url}/tools?from=-7d&refresh=0", "Tools")
     week = tab.page.get_by_role("radio", name="7d")
     expect(week).to_be_hidden()
@@ -85,4 +83,3 @@ def test_on_a_phone_filters_and_menu_fold_after_a_choice(browser: Browser, busy:
     tab.wait("Sessions")
     expect(sessions).not_to_be_in_viewport()
     tab.check()
-    tab.page.context.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import HTTP, RunningCollector, wait_until
@@ -33,18 +33,21 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     running.stop()
 
 
-@pytest.fixture(params=[1440, 390])
-def tab(browser: Browser, small: Dashboard, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": request.param, "height": 900})
-    yield Tab(context, small.url)
-    context.close()
+def widths(*usual: int) -> pytest.MarkDecorator:
+    """A test in windows of these widths; of the others only where searches are larger."""
+    deep = [pytest.param(width, marks=pytest.mark.deep) for width in (1440, 390) if width not in usual]
+    return pytest.mark.parametrize("width", [*usual, *deep])
 
 
 def asked(tab: Tab) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(tab.page.url).query).items()}
 
 
-def test_a_session_is_found_by_its_beginning_with_the_keyboard_alone(small: Dashboard, tab: Tab) -> None:
+@widths(1440)
+def test_a_session_is_found_by_its_beginning_with_the_keyboard_alone(
+    open_tab: Callable[..., Tab], small: Dashboard, width: int
+) -> None:
+    tab = open_tab(small, width)
     page = tab.page
     tab.open(f"{small.url}/errors?from=-7d", "Errors")
     opener = page.get_by_role("button", name="Search", exact=True)
@@ -74,7 +77,11 @@ def test_a_session_is_found_by_its_beginning_with_the_keyboard_alone(small: Dash
     tab.check()
 
 
-def test_hostile_names_are_texts_and_hits_are_links_to_copy(small: Dashboard, tab: Tab) -> None:
+@widths(390)
+def test_hostile_names_are_texts_and_hits_are_links_to_copy(
+    open_tab: Callable[..., Tab], small: Dashboard, width: int
+) -> None:
+    tab = open_tab(small, width)
     page = tab.page
     tab.open(f"{small.url}/", "Overview")
     page.get_by_role("button", name="Search").click()
@@ -91,8 +98,10 @@ def test_hostile_names_are_texts_and_hits_are_links_to_copy(small: Dashboard, ta
     tab.check()
 
 
-def test_a_group_is_resolved_in_a_version_and_comes_back_with_a_later_one(browser: Browser, small: Dashboard) -> None:
-    tab = Tab(browser.new_context(viewport={"width": 1440, "height": 1200}), small.url)
+def test_a_group_is_resolved_in_a_version_and_comes_back_with_a_later_one(
+    open_tab: Callable[..., Tab], small: Dashboard
+) -> None:
+    tab = open_tab(small, height=1200)
     rows = small.collector.get("/api/v1/groups")["rows"]
     group = next(row["fingerprint"] for row in rows if row["tool"] == "apply_diff")
     page, place = tab.page, f"/api/v1/groups/{group}"
@@ -110,14 +119,13 @@ def test_a_group_is_resolved_in_a_version_and_comes_back_with_a_later_one(browse
     for version_sent, state in (("1.7.2", "resolved"), ("1.10.0", "regressed")):
         sent = {**FAILED, "service_version": version_sent, "message": "no such hunk in the diff"}
         assert small.collector.post("/v1/events", json.dumps(sent)).is_success
-        wait_until(lambda state=state: small.collector.get(place)["state"] == state, 20)  # type: ignore[misc]
+        wait_until(lambda state=state: small.collector.get(place)["state"] == state)  # type: ignore[misc]
     expect(page.get_by_text("seen again in that version or a later one")).to_be_visible()
     tab.check()
-    page.context.close()
 
 
-def test_a_view_is_saved_in_the_menu_and_leads_back(browser: Browser, small: Dashboard) -> None:
-    tab = Tab(browser.new_context(viewport={"width": 1440, "height": 1000}), small.url)
+def test_a_view_is_saved_in_the_menu_and_leads_back(open_tab: Callable[..., Tab], small: Dashboard) -> None:
+    tab = open_tab(small, height=1000)
     page = tab.page
     tab.open(f"{small.url}/errors?from=-7d&tool=apply_diff", "Errors")
     page.get_by_role("button", name="Save this view").click()
@@ -130,11 +138,10 @@ def test_a_view_is_saved_in_the_menu_and_leads_back(browser: Browser, small: Das
     tab.wait("Errors")
     assert asked(tab) == {"from": "-7d", "tool": "apply_diff"}
     tab.check()
-    page.context.close()
 
 
-def test_a_deploy_from_ci_is_drawn_and_can_be_removed(browser: Browser, small: Dashboard) -> None:
-    tab = Tab(browser.new_context(viewport={"width": 1440, "height": 1000}), small.url)
+def test_a_deploy_from_ci_is_drawn_and_can_be_removed(open_tab: Callable[..., Tab], small: Dashboard) -> None:
+    tab = open_tab(small, height=1000)
     page, deploy = tab.page, {"text": "deploy", "service": "coder", "version": "1.8.0", "time": "-10m"}
     assert HTTP.post(f"{small.collector.url}/api/v1/marks", json=deploy).status_code == 201
     tab.open(f"{small.url}/?from=-1h", "Overview")
@@ -148,12 +155,11 @@ def test_a_deploy_from_ci_is_drawn_and_can_be_removed(browser: Browser, small: D
     expect(body.get_by_text("deploy coder 1.8.0")).to_have_count(0)
     assert [row["text"] for row in small.collector.get("/api/v1/marks")["rows"]] == ["the new prompt"]
     tab.check()
-    page.context.close()
 
 
-def test_groups_that_are_new_since_the_last_visit_are_marked(browser: Browser, small: Dashboard) -> None:
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
-    tab = Tab(context, small.url)
+def test_groups_that_are_new_since_the_last_visit_are_marked(open_tab: Callable[..., Tab], small: Dashboard) -> None:
+    tab = open_tab(small, height=1000)
+    context = tab.page.context
     tab.open(f"{small.url}/errors", "Errors")
     expect(tab.page.get_by_text("since your last visit")).to_have_count(0)  # the first visit has none before it
     hour_ago = int((time.time() - 3600) * 1000)
@@ -167,4 +173,3 @@ def test_groups_that_are_new_since_the_last_visit_are_marked(browser: Browser, s
     tab.open(f"{small.url}/errors", "Errors")
     expect(tab.page.get_by_text("since your last visit")).to_have_count(0)
     tab.check()
-    context.close()
