@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from collector.access import INGEST, READ
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.send import send
+from collector.alerts.together import ALONE
 from collector.alerts.trying.backtest import LookedBack
 from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
@@ -40,17 +41,14 @@ from collector.api.routes import api_routes
 from collector.api.rule_routes import RULE_ROUTES
 from collector.api.token_routes import TOKEN_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
+from collector.clustered import nothing, older_of, publisher_of, reads_of, sharing_of
 from collector.columns import add_dimensions
-from collector.engine import Reads
-from collector.engine.duckdb.back import Back
 from collector.engine.duckdb.count_loop import Counting
 from collector.engine.duckdb.derive_loop import Keeper
 from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.open import SETTINGS
-from collector.engine.duckdb.outbox import Outbox, forget_cluster
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
-from collector.errors import StoreError
 from collector.journal.journal import Journal, records_in
 from collector.journal.queue import Taker
 from collector.journal.waiting import Waiting
@@ -74,8 +72,9 @@ from collector.token_store import audit_log, token_file
 from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
-    from collector.batch import Batch
     from collector.cluster.publish import Publisher
+    from collector.cluster.reads import ClusterReads
+    from collector.cluster.sharing import Sharing
     from collector.forward.forward import Forwarder
     from collector.forward.langfuse import Langfuse
 
@@ -109,17 +108,22 @@ async def serve(
     )
     async with AsyncExitStack() as started:
         parts = await _stored(settings, readers, forward, started, tuple(pipeline.sources.failure_only))
+        reads = reads_of(settings, parts.store)
+        book, named = RuleBook(settings.rules), token_file(settings)
+        sharing = await asyncio.to_thread(sharing_of, settings, parts.store, book, named)
         engine = Engine(
             parts.store,
-            RuleBook(settings.rules),
+            book,
             partial(measure_all, failure_only=pipeline.sources.failure_only),
             send,
             scrub=lambda text: scrub(text)[0],
             dashboard_url=settings.dashboard_url,
             trace_url=settings.trace_url,
+            together=sharing or ALONE,
+            reads=reads,
         )
-        tokens = Tokens(token_file(settings), settings)
-        application = _application(settings, tokens, parts, engine, pipeline, forward, another)
+        tokens = Tokens(named, settings)
+        application = _application(settings, tokens, parts, engine, reads, sharing, pipeline, forward, another)
         http = http_server(Entrance(Delivery(application)), settings.http)
         grpc = grpc_server(parts.intake, settings, tokens, engine.scrub)
         certificates = certificates_of(settings)
@@ -135,6 +139,10 @@ async def serve(
         if parts.langfuse:
             telling = asyncio.create_task(parts.langfuse.run())
             started.callback(telling.cancel)
+        if sharing:
+            sharing.join(engine)
+            sharing.start()
+            started.push_async_callback(asyncio.to_thread, sharing.close)
         alerting = asyncio.create_task(engine.run())
         started.callback(alerting.cancel)
         started.push_async_callback(engine.close)
@@ -259,45 +267,6 @@ def langfuse_of(settings: Settings, store: Store) -> Langfuse | None:
     return Langfuse(store, settings.langfuse_url, *keys, int(settings.metrics_settle * 1e9))
 
 
-def publisher_of(settings: Settings, store: Store) -> Publisher | None:
-    """What publishes the store to the cluster that the settings name; without one, nothing is noted for it."""
-    if not settings.cluster:
-        if store.publishing:
-            forget_cluster(store)
-        return None
-    from collector.cluster.client import Cluster
-    from collector.cluster.publish import Publisher  # httpx, which others need not load
-
-    store.publishing = True
-    return Publisher(Outbox(store), Cluster(settings.cluster))
-
-
-def older_of(settings: Settings, store: Store) -> Callable[[Sequence[Batch]], None]:
-    """What brings sessions back from the cluster that a batch tells more of."""
-    if not settings.cluster:
-        return nothing
-    from collector.cluster.client import Cluster
-    from collector.cluster.older import Older
-
-    return Older(Cluster(settings.cluster), Back(store), int(settings.local_retention * 1e9))
-
-
-def reads_of(settings: Settings, store: Store) -> Reads:
-    """What questions are asked of: the cluster, if there is one, which has what all collectors publish."""
-    if not settings.cluster:
-        return store
-    try:
-        from collector.cluster.client import Cluster
-        from collector.cluster.reads import ClusterReads
-    except ModuleNotFoundError as error:
-        raise StoreError(f"MISSTEP_CLUSTER needs {error.name}: install misstep[cluster]") from None
-    return ClusterReads(Cluster(settings.cluster))
-
-
-def nothing(*_: object) -> None:
-    """Nobody is to be told."""
-
-
 def retention_of(settings: Settings) -> Retention:
     """What is kept for how long, and where it is written before it goes."""
     age_s = settings.local_retention if settings.cluster else settings.retention
@@ -309,6 +278,8 @@ def _application(
     tokens: Tokens,
     parts: Parts,
     engine: Engine,
+    reads: Store | ClusterReads,
+    sharing: Sharing | None,
     pipeline: Pipeline,
     forward: Forwarder | None,
     another: Callable[[], Pipeline],
@@ -325,7 +296,8 @@ def _application(
         "allowed_hosts": allowed_hosts(settings, with_tokens=tokens.asks(INGEST) and tokens.asks(READ)),
         **parts._asdict(),
         "local": parts.store,
-        "store": reads_of(settings, parts.store),
+        "store": reads,
+        "sharing": sharing,
         "room": Room(settings.queue),
         "alerts": engine,
         "looked_back": LookedBack(),

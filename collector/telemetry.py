@@ -49,6 +49,11 @@ REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], 
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
 FIRING = Gauge("misstep_alerts_firing", "Firing alerts by rule.", ["rule", "severity"], registry=REGISTRY)
 PENDING = Gauge("misstep_alerts_pending", "Pending alerts by rule.", ["rule"], registry=REGISTRY)
+EVALUATING = Gauge(
+    "misstep_alerts_evaluating",
+    "1 where this collector evaluates the alert rules, of those of a cluster one.",
+    registry=REGISTRY,
+)
 EVALUATION_SECONDS = Gauge(
     "misstep_alerts_evaluation_seconds", "Duration of the last evaluation of all rules.", registry=REGISTRY
 )

@@ -92,6 +92,39 @@ settings {settings};
 
 create or replace view collectors as select * except (version, gone) from collectors_rows final;
 
+-- What every collector of a cluster has alike: states of alerts, silences, deliveries, and the files of rules and tokens, which are sealed.
+-- The last version of each key counts, by this server's clock; `gone` ones stay, so that no older one comes back.
+create table if not exists shared_rows (
+  kind               LowCardinality(String),
+  key                String,
+  value              String codec(ZSTD(1)),
+  version            UInt64 default toUnixTimestamp64Nano(now64(9)),
+  gone               UInt8,
+  until              DateTime
+) engine = {latest}
+order by (kind, key)
+ttl until
+settings {settings};
+
+-- Values of alert rules over time.
+create table if not exists alert_samples_rows (
+  {alert_samples}
+) engine = {people}
+order by (time_ns, rule, labels)
+ttl toDateTime(intDiv(time_ns, 1000000000)) + toIntervalWeek(1)
+settings {settings};
+
+-- Who evaluates the alert rules: the holder of the highest term, while it renews it.
+create table if not exists leases_rows (
+  name               String,
+  term               UInt64,
+  holder             String,
+  released           UInt8,
+  version            UInt64 default toUnixTimestamp64Nano(now64(9))
+) engine = {latest}
+order by (name, term)
+settings {settings};
+
 -- What people add, from whichever collector: the last row of each key counts.
 create table if not exists group_marks_rows (
   {group_marks}

@@ -25,7 +25,7 @@ from collector.alerts.send import send
 from collector.alerts.state import Alert, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
 from collector.engine.duckdb.store import Store
-from collector.measures.all import Measured, measure_all
+from collector.measures.all import Keeps, Measured, measure_all
 from collector.measures.families import MeasureQuery
 from collector.measures.measure import Sample
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
@@ -49,7 +49,7 @@ class Values:
     def __init__(self) -> None:
         self.by_measure: dict[str, list[Sample] | Exception] = {}
 
-    def __call__(self, store: Store, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
+    def __call__(self, store: Keeps, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
         return {one: self.answer(self.by_measure.get(one.measure, [])) for one in queries}
 
     def answer(self, found: list[Sample] | Exception) -> Measured:
@@ -536,7 +536,7 @@ def test_the_end_of_what_was_told_before_its_cause_is_told(world: World, hook: W
 def test_lateness_ends_the_window_so_long_before_the_evaluation(world: World) -> None:
     asked: list[tuple[int, int]] = []
 
-    def counts(store: Store, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
+    def counts(store: Keeps, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
         asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in queries)
         return dict.fromkeys(queries, Measured())
 
@@ -600,7 +600,7 @@ def test_a_value_that_is_no_number_says_nothing(world: World) -> None:
 def test_a_baseline_is_scaled_to_the_window(world: World, hook: Webhook) -> None:
     asked: list[tuple[int, int]] = []
 
-    def counts(store: Store, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
+    def counts(store: Keeps, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
         asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in queries)
         return {
             one: Measured([Sample({"tool": "x"}, 21.0 if one.end_ns == world.now_ns else 240.0, 100)])

@@ -64,7 +64,8 @@ def change(book: RuleBook, revision: str, edit: Callable[[str], str]) -> File:
         text = edit(before.text)
         parse_rules(text, before.path.name)
         try:
-            write(before.path, text, before.text)
+            with book.given(before.text, text):
+                write(before.path, text, before.text)
         except Changed:
             raise Rejected(f"{before.path}: {CHANGED}", 412) from None
         except OSError as error:

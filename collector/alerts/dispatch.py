@@ -83,6 +83,11 @@ class Dispatch:
         with self._lock:
             self._sent = sent
 
+    def take_health(self, told: Mapping[str, Health]) -> None:
+        """Takes the state of addresses from the collector that sends to them."""
+        with self._lock:
+            self._health |= told
+
     def set_back(self, now_ns: int) -> None:
         """To be called when the clock went back: later times count as now, and failing receivers are retried."""
         with self._lock:

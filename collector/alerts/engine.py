@@ -1,9 +1,11 @@
-"""The loop of alerting: measures each rule, updates and saves its alerts, sends what is due, records what was sent."""
+"""The loop of alerting: measures each rule, updates and saves its alerts, sends what is due, records what was sent.
+
+Where several collectors share a cluster, one of them does that, and the others show what it found.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections import defaultdict
@@ -11,30 +13,34 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
 from collector import telemetry
+from collector.alerts.asking import queries, samples
 from collector.alerts.dispatch import Dispatch, in_batches
-from collector.alerts.ledger import Key, Ledger, Silence
+from collector.alerts.ledger import KEYS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder, worst_first
 from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import Condition, Rule
 from collector.alerts.state import Alert, State, step
+from collector.alerts.together import ALONE, AWAY, AWAY_KEY, Together, away_alert
+from collector.alerts.told import EVALUATIONS, RECEIVERS, evaluations_of, health_of, show, tell
+from collector.errors import Unavailable
 from collector.loop import in_daemon
-from collector.measures.all import Measured
-from collector.measures.families import First, MeasureQuery, nearest
-from collector.measures.measure import Sample, labels_of
+from collector.measures.all import Keeps, Measured
+from collector.measures.families import MeasureQuery
+from collector.measures.measure import labels_of
 from collector.projects import only
-from collector.query.filters import terms_of_rule
 from collector.times import DAY, HOUR
 
 if TYPE_CHECKING:
     from collector.engine.duckdb.store import Store
 
 INTERVAL_S = 15.0
+FOLLOW_S = 2.0  # between looks at what the collector found that evaluates
 REST = 4  # times as long as an evaluation took: they take a fifth of the time at most
 CLOSE_S = 5.0
 MAX_LABEL_SETS = 1000  # with an alert, per rule
@@ -45,7 +51,7 @@ log = structlog.get_logger()
 class Measuring(Protocol):
     """Answers all queries: collector.measures.all.measure_all."""
 
-    def __call__(self, store: Store, queries: Sequence[MeasureQuery]) -> Mapping[MeasureQuery, Measured]: ...
+    def __call__(self, store: Keeps, queries: Sequence[MeasureQuery]) -> Mapping[MeasureQuery, Measured]: ...
 
 
 class Engine:
@@ -67,10 +73,14 @@ class Engine:
         trace_url: str = "",
         clock: Callable[[], int] = time.time_ns,
         interval_s: float = INTERVAL_S,
+        together: Together = ALONE,
+        reads: Keeps | None = None,
     ) -> None:
+        """`reads` is what rules measure, where that is not the store that keeps their states."""
         self.book = book
         self.clock = clock
-        self.ledger = Ledger(store)
+        self.together = together
+        self.ledger = Ledger(store, together)
         self.dispatch = Dispatch(self.ledger, notify, scrub, clock)
         self.evaluated_ns = 0
         self.error = ""  # of the last evaluation as a whole
@@ -81,7 +91,7 @@ class Engine:
         self.silences: Sequence[Silence] = ()
         self._reading = threading.Lock()
         self.read_silences(clock())
-        self.store = store
+        self._reads: Keeps = reads or store
         self._measure = measure
         self.scrub = scrub
         self._dashboard_url, self._trace_url = dashboard_url, trace_url
@@ -89,13 +99,15 @@ class Engine:
         # Includes rules that left the file and still have alerts: a resolution needs the labels of its firing.
         self._rules = {rule.name: rule for rule in book.file.rules}
         self._recorder = Recorder()
-        self._stale = False
+        self._stale = not together.evaluates()
+        self._told: Mapping[str, Any] = {}  # evaluations, as the collector tells them that makes them
         self._refused: RuleError | None = None  # the last error of the file that was logged
         self._pruned_ns = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
         self._evaluating = asyncio.Lock()
-        self.ledger.close_history(clock())
+        if not self._stale:
+            self.ledger.close_history(clock())
 
     def read_again(self) -> None:
         """Makes the next evaluation reload saved state, as labels were rewritten. Any thread may call it."""
@@ -107,19 +119,25 @@ class Engine:
             self.silences = self.ledger.silences(now_ns)
 
     def evaluate(self, now_ns: int) -> list[Notification]:
-        """Evaluates every rule and saves the changes; returns the messages that are due."""
+        """Evaluates every rule and saves the changes; returns the messages that are due. Where another collector does
+        this, takes what it found.
+        """
+        return self._lead(now_ns) if self.together.evaluates() else self._follow(now_ns)
+
+    def _lead(self, now_ns: int) -> list[Notification]:
         started = time.perf_counter()
         if self._stale:
             self._stale = False
             self.alerts, self._recorder = self.ledger.alerts(), Recorder()
             self.dispatch.read_again()
+            self.ledger.close_history(now_ns)
         if not self.evaluated_ns or now_ns < self.evaluated_ns:
             self.dispatch.set_back(now_ns)
         self._take_rules(changed=self.book.refresh())
-        asked = {rule.name: _queries(rule, now_ns) for rule in self.book.file.rules}
-        answers = self._measure(self.store, [query for each in asked.values() for query in each])
+        asked = {rule.name: queries(rule, now_ns) for rule in self.book.file.rules}
+        answers = self._measure(self._reads, [query for each in asked.values() for query in each])
         evaluations = {}
-        alerts: dict[Key, Alert] = {}
+        alerts = self._away(now_ns)
         left: defaultdict[str, dict[Key, Alert]] = defaultdict(dict)
         for key, alert in self.alerts.items():
             left[key[0]][key] = alert
@@ -127,26 +145,51 @@ class Engine:
             own = [answers[query] for query in asked[rule.name]]
             evaluations[rule.name], stepped = self._evaluate_rule(rule, own, left.pop(rule.name, {}), now_ns)
             alerts |= stepped
+        left.pop(AWAY.name, None)
         for orphans in left.values():
             alerts |= {key: _retired(alert, now_ns) for key, alert in orphans.items() if alert.fired_ns}
         items = {key: self._describe(alert) for key, alert in alerts.items()}
         current = {key: alert for key, alert in alerts.items() if not self._settled(alert, now_ns)}
+        self._check_turn()
         self._save(items, current, evaluations, now_ns)
         for silence in self.ledger.silences(now_ns):
             if silence.over((alert, items[key].labels) for key, alert in current.items()):
                 self.ledger.end_silence(silence.id, now_ns)
-        self.read_silences(now_ns)
-        self.items = {key: items[key] for key in current}
-        self._causes = _causes(current, self._rules)
-        self.evaluations, self.alerts, self.evaluated_ns = evaluations, current, now_ns
-        self._show()
+        self._show(items, current, evaluations, now_ns)
+        tell(self.together, evaluations, self.dispatch.health)
         telemetry.EVALUATION_SECONDS.set(time.perf_counter() - started)
         return self._due(now_ns)
+
+    def _follow(self, now_ns: int) -> list[Notification]:
+        """Shows what the collector that evaluates found; sends only what concerns this one alone."""
+        self._stale, self._recorder = True, Recorder()  # when this one's turn comes, it goes on from what was saved
+        self.alerts = self.ledger.alerts()
+        self.dispatch.read_again()
+        self._take_rules(changed=self.book.refresh())
+        alerts = {key: alert for key, alert in self.alerts.items() if key != AWAY_KEY} | self._away(now_ns)
+        items = {key: self._describe(alert) for key, alert in alerts.items()}
+        current = {key: alert for key, alert in alerts.items() if key != AWAY_KEY or not self._settled(alert, now_ns)}
+        self._save(items, current, {}, now_ns)
+        evaluations = evaluations_of(self._told, self._rules)
+        evaluated_ns = max((each.evaluated_ns for each in evaluations.values()), default=0)
+        self._show(items, current, evaluations, evaluated_ns)
+        return self._due(now_ns)
+
+    def take(self, kind: str, rows: Mapping[str, Any]) -> None:
+        """Takes what another collector changed, by key; None where it is gone. Any thread may call it."""
+        if kind == EVALUATIONS:
+            self._told = {**self._told, **rows}
+        elif kind == RECEIVERS:
+            self.dispatch.take_health(health_of(rows))
+        elif kind in KEYS:
+            self.ledger.take(kind, rows)
+        if kind == "alert_silences":
+            self.read_silences(self.clock())
 
     def deliver(self, messages: Sequence[Notification]) -> None:
         """Sends the messages of one receiver until one fails; that one and the rest will be due again."""
         for message in messages:
-            if not self.dispatch.deliver(message):
+            if not (self._may_send(message) and self.dispatch.deliver(message)):
                 return
 
     async def run(self) -> None:
@@ -158,7 +201,7 @@ class Engine:
             started = loop.time()
             await self.evaluate_now()
             try:
-                await asyncio.wait_for(self._stop.wait(), rest_after(loop.time() - started, self._interval_s))
+                await asyncio.wait_for(self._stop.wait(), rest_after(loop.time() - started, self._pause_s()))
             except TimeoutError:
                 continue
 
@@ -204,8 +247,29 @@ class Engine:
             self.error = self.scrub(f"{type(error).__name__}: {error}")
             log.error("alerts_not_evaluated", error=self.error)
             return []
-        self.error = ""
+        self.error = self.scrub(self.together.problem())
         return messages
+
+    def _away(self, now_ns: int) -> dict[Key, Alert]:
+        alert = away_alert(self.alerts.get(AWAY_KEY), self.together.away_s(), now_ns)
+        return {AWAY_KEY: alert} if alert else {}
+
+    def _check_turn(self) -> None:
+        if not self.together.evaluates():
+            raise Unavailable("another collector evaluates the rules by now")
+
+    def _may_send(self, message: Notification) -> bool:
+        """Whether it is still this collector that tells receivers."""
+        return self.together.evaluates() or all(alert.rule == AWAY.name for alert in message.alerts)
+
+    def _pause_s(self) -> float:
+        return self._interval_s if self.together.evaluates() else min(FOLLOW_S, self._interval_s)
+
+    def _rule(self, name: str) -> Rule | None:
+        if name != AWAY.name:
+            return self._rules.get(name)
+        names = dict.fromkeys(receiver.name for receiver in self.book.file.receivers)
+        return replace(AWAY, notify=tuple(names))
 
     def _take_rules(self, *, changed: bool) -> None:
         if self.book.error and self.book.error is not self._refused:
@@ -228,7 +292,7 @@ class Engine:
             said = self.scrub(f"{type(error).__name__}: {error}")
             log.warning("rule_failed", rule=rule.name, error=said)
             return replace(self.evaluations.get(rule.name, Evaluation(rule)), rule=rule, error=said), dict(mine)
-        found = {(rule.name, labels_of(sample.labels)): sample for sample in _samples(rule, answers)}
+        found = {(rule.name, labels_of(sample.labels)): sample for sample in samples(rule, answers)}
         keys = dict.fromkeys((*mine, *found))
         stepped = {key: step(mine.get(key), rule, found.get(key), now_ns) for key in keys}
         alerts = {key: alert for key, alert in stepped.items() if alert is not None}
@@ -240,7 +304,7 @@ class Engine:
         return Evaluation(rule, worst_first(rule, found.values(), alerts), len(found), now_ns, took_ms, excess), alerts
 
     def _describe(self, alert: Alert) -> Item:
-        rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)
+        rule = self._rule(alert.rule) or replace(_GONE, name=alert.rule)
         return describe(rule, alert, scrub=self.scrub, dashboard_url=self._dashboard_url, trace_url=self._trace_url)
 
     def _settled(self, alert: Alert, now_ns: int) -> bool:
@@ -267,19 +331,25 @@ class Engine:
             self.ledger.prune(now_ns)
             self._pruned_ns = now_ns
 
-    def _show(self) -> None:
-        """Sets the gauges of /metrics: one for each rule of the file, 0 if nothing fires."""
-        telemetry.FIRING.clear()
-        telemetry.PENDING.clear()
-        for rule in self.book.file.rules:
-            states = [alert.state for key, alert in self.alerts.items() if key[0] == rule.name]
-            telemetry.FIRING.labels(self.scrub(rule.name), rule.severity).set(states.count(State.FIRING))
-            telemetry.PENDING.labels(self.scrub(rule.name)).set(states.count(State.PENDING))
+    def _show(
+        self,
+        items: Mapping[Key, Item],
+        current: Mapping[Key, Alert],
+        evaluations: Mapping[str, Evaluation],
+        evaluated_ns: int,
+    ) -> None:
+        """Takes these for what the API and /metrics show."""
+        self.read_silences(self.clock())
+        self.items = {key: items[key] for key in current}
+        self._causes = _causes(current, self._rules)
+        self.evaluations, self.alerts, self.evaluated_ns = evaluations, current, evaluated_ns
+        show(self.book.file.rules, current.values(), self.scrub, here=self.together.evaluates())
 
     def _due(self, now_ns: int) -> list[Notification]:
         told = []
-        for item in self.items.values():
-            rule = self._rules.get(item.alert.rule)
+        mine = self.together.evaluates()
+        for item in (item for key, item in self.items.items() if mine or key == AWAY_KEY):
+            rule = self._rule(item.alert.rule)
             quiet = rule is None or self.silenced(item.alert, now_ns) or self.inhibited_by(item.alert)
             told.append((item, () if rule is None or quiet else rule.notify))
         idle = [receiver for receiver in self.book.file.receivers if receiver.key not in self._busy]
@@ -290,33 +360,6 @@ class Engine:
 def rest_after(took_s: float, interval_s: float) -> float:
     """Seconds until the next evaluation."""
     return max(interval_s - took_s, REST * took_s)
-
-
-def _queries(rule: Rule, now_ns: int) -> list[MeasureQuery]:
-    """The queries of a rule: over its window and, if it has a baseline, over the period before."""
-    terms, end_ns = terms_of_rule(rule.where), now_ns - rule.lateness_ns
-    start_ns = end_ns - rule.window_ns
-    spans = [(start_ns, end_ns)]
-    if rule.condition.previous_ns:
-        spans.append((start_ns - rule.condition.previous_ns, start_ns))
-    queries = [MeasureQuery(rule.measure, terms, rule.by, *span) for span in spans]
-    if len(queries) > 1:  # each label set is compared with itself
-        return queries
-    return [nearest(queries[0], First(rule.min_calls, not rule.condition.upward))]
-
-
-def _samples(rule: Rule, answers: Sequence[Measured]) -> list[Sample]:
-    """The samples for a rule, each with its baseline."""
-    now, *before = ([_finite(one) for one in answer.samples] for answer in answers)
-    if not before:
-        return now
-    earlier = {labels_of(one.labels): one.value * rule.scale for one in before[0] if one.value is not None}
-    return [replace(one, baseline=earlier.get(labels_of(one.labels))) for one in now]
-
-
-def _finite(sample: Sample) -> Sample:
-    finite = sample.value is None or math.isfinite(sample.value)
-    return sample if finite else replace(sample, value=None)
 
 
 # Stands in for a rule that left the file while the collector was stopped.

@@ -1,7 +1,7 @@
 """What alerting keeps in the store: the tables of schemas/alerts.sql as types. All SQL of alerting is here.
 
 Each method that writes does so in one transaction, however many rows and tables it changes. Rows are passed as one JSON
-parameter.
+parameter. What a cluster's collectors share is given to the others first: what they cannot get is not written here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from collector.alerts.state import Alert, Notified, State, seen_as
+from collector.alerts.together import ALONE, AWAY, Together
 from collector.columns import ALERTS_DDL, tables_of
 from collector.measures.measure import Labels
-from collector.times import DAY, MAX_NS, WEEK
+from collector.times import DAY, MAX_NS, SECOND, WEEK
 
 if TYPE_CHECKING:
     from collector.engine.duckdb.store import Store
@@ -28,6 +29,15 @@ KEEP_SAMPLES_NS = WEEK
 KEEP_HISTORY_NS = 90 * DAY
 
 _SHAPES = tables_of(ALERTS_DDL)  # as from_json wants it
+KEYS = {  # of the tables that all collectors have alike
+    "alerts": ("rule", "labels"),
+    "alert_history": ("rule", "labels", "fired_ns"),
+    "alert_notifications": ("receiver", "rule", "labels"),
+    "alert_silences": ("id",),
+}
+OF_ALERTS = ("alert_notifications", "alerts")
+THESE = "rule || chr(10) || labels in (select unnest($keys))"
+KEPT_S = {"alert_history": KEEP_HISTORY_NS // SECOND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,13 @@ class Silence:
 
 
 class Ledger:
-    """The tables of alerting in one store. Any thread may call it."""
+    """The tables of alerting in one store. Any thread may call it. What writes raises Unavailable where `together`
+    cannot take what is written.
+    """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, together: Together = ALONE) -> None:
         self._store = store
+        self._together = together
 
     def alerts(self) -> dict[Key, Alert]:
         """All alerts that were saved."""
@@ -76,10 +89,11 @@ class Ledger:
             for alert in changed
         ]
         keys = {"keys": [rule + "\n" + labels_text(labels) for rule, labels in gone]}
+        self._share("alerts", rows)
+        self._unshare(keys)
         statements = [_put("alerts", rows)] if rows else []
         if keys["keys"]:
-            these = "rule || chr(10) || labels in (select unnest($keys))"
-            statements += [(f"delete from {table} where {these}", keys) for table in ("alert_notifications", "alerts")]
+            statements += [(f"delete from {table} where {THESE}", keys) for table in OF_ALERTS]
         if statements:
             self._store.execute_all(statements)
 
@@ -124,11 +138,11 @@ class Ledger:
 
     def close_history(self, now_ns: int) -> None:
         """Ends firings whose alert is gone because of a crash between `record_history` and `save`."""
-        self._store.execute(
-            """update alert_history h set resolved_ns = $now where resolved_ns = 0 and not exists
-               (from alerts a where a.rule = h.rule and a.labels = h.labels and a.fired_ns = h.fired_ns)""",
-            {"now": now_ns},
+        rows = self._store.rows(
+            """select h.* from alert_history h where resolved_ns = 0 and not exists
+               (from alerts a where a.rule = h.rule and a.labels = h.labels and a.fired_ns = h.fired_ns)"""
         )
+        self._put("alert_history", [{**row, "resolved_ns": now_ns} for row in rows])
 
     def history(self, since_ns: int, limit: int) -> list[dict[str, Any]]:
         """Firings that lasted beyond `since_ns`, newest first."""
@@ -140,6 +154,8 @@ class Ledger:
 
     def record_samples(self, rows: Collection[Mapping[str, Any]]) -> None:
         """Appends values of rules, as columns of alert_samples."""
+        if rows:
+            self._together.append([*rows])
         self._put("alert_samples", rows)
 
     def samples(self, rule: str, start_ns: int, end_ns: int, limit: int) -> list[dict[str, Any]]:
@@ -157,16 +173,12 @@ class Ledger:
 
     def add_silence(self, silence: Silence) -> None:
         """Saves a silence."""
-        self._store.execute(
-            "insert into alert_silences values ($id, $rule, $labels, $author, $reason, $starts_ns, $ends_ns)",
-            {**asdict(silence), "labels": labels_text(silence.labels)},
-        )
+        self._put("alert_silences", [{**asdict(silence), "labels": labels_text(silence.labels)}])
 
     def end_silence(self, id: str, now_ns: int) -> None:
         """Ends a silence now; it stays readable in the table."""
-        self._store.execute(
-            "update alert_silences set ends_ns = $now where id = $id and ends_ns > $now", {"id": id, "now": now_ns}
-        )
+        rows = self._store.rows("from alert_silences where id = $id and ends_ns > $now", {"id": id, "now": now_ns})
+        self._put("alert_silences", [{**row, "ends_ns": now_ns} for row in rows])
 
     def prune(self, now_ns: int) -> None:
         """Removes what no page shows any more."""
@@ -179,16 +191,67 @@ class Ledger:
             )
         )
 
+    def take(self, table: str, rows: Mapping[str, Mapping[str, Any] | None]) -> None:
+        """Writes what another collector changed: rows of one of KEYS by their keys, None where one is gone."""
+        there = [row for row in rows.values() if row is not None]
+        statements = [_put(table, there)] if there else []
+        where = " and ".join(f"{name} = ${name}" for name in KEYS[table])
+        for key in (key for key, row in rows.items() if row is None):
+            given = dict(zip(KEYS[table], json.loads(key), strict=True))
+            statements.append((f"delete from {table} where {where}", given))
+        self._store.execute_all(statements)
+
+    def take_samples(self, rows: Collection[Mapping[str, Any]]) -> None:
+        """Adds what another collector recorded, unless it is here."""
+        if not rows:
+            return
+        _, given = _put("alert_samples", rows)
+        sql = f"""insert into alert_samples by name select s.* from (select {_READ["alert_samples"]}) s
+                  where not exists (from alert_samples t where t.time_ns >= $first and t.time_ns = s.time_ns
+                                    and t.rule = s.rule and t.labels = s.labels)"""
+        self._store.execute(sql, {**given, "first": min(row["time_ns"] for row in rows)})
+
+    def newest_sample_ns(self) -> int:
+        """The time of the last of all samples; 0 without one."""
+        [found] = self._store.rows("select coalesce(max(time_ns), 0) as newest from alert_samples")
+        return int(found["newest"])
+
+    def give(self, known: Collection[tuple[str, str]]) -> None:
+        """Gives all collectors the rows that are here alone: those whose table and key are not `known`."""
+        for table in KEYS:
+            rows = self._store.rows(f"from {table}")
+            self._share(table, [row for row in rows if (table, _key(table, row)) not in known])
+
     def _put(self, table: str, rows: Collection[Mapping[str, Any]]) -> None:
         if rows:
+            self._share(table, rows)
             self._store.execute(*_put(table, rows))
+
+    def _share(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        if table in KEYS:
+            others = ((_key(table, row), row) for row in rows if row.get("rule") != AWAY.name)
+            self._together.put(table, others, KEPT_S.get(table, 0))
+
+    def _unshare(self, keys: Mapping[str, list[str]]) -> None:
+        """Removes alerts from all, with what was sent about them."""
+        for table in OF_ALERTS if keys["keys"] else ():
+            rows = self._store.rows(f"from {table} where {THESE}", keys)
+            self._together.remove(table, (_key(table, row) for row in rows if row["rule"] != AWAY.name))
+
+
+_READ = {
+    table: f"unnest(from_json($rows, '{json.dumps([shape])}'), recursive := true)" for table, shape in _SHAPES.items()
+}
+
+
+def _key(table: str, row: Mapping[str, Any]) -> str:
+    return json.dumps([row[name] for name in KEYS[table]], ensure_ascii=False)
 
 
 def _put(table: str, rows: Collection[Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
     """The statement that writes these rows, with its parameters."""
-    shape = json.dumps([_SHAPES[table]])
     verb = "insert" if table == "alert_samples" else "insert or replace"
-    sql = f"{verb} into {table} by name select unnest(from_json($rows, '{shape}'), recursive := true)"
+    sql = f"{verb} into {table} by name select {_READ[table]}"
     return sql, {"rows": json.dumps(rows, ensure_ascii=False)}
 
 

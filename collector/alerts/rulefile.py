@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -100,6 +101,14 @@ def parse_rules(
     return _build(data, document.lines, path, elsewhere)
 
 
+def is_valid(text: str) -> bool:
+    """Whether the text says something, and has no mistakes."""
+    try:
+        return bool(text.strip()) and bool(parse_rules(text))
+    except RuleError:
+        return False
+
+
 def read_values(text: str) -> Any:
     """What the text of a rule file says, unchecked. Raises RuleError where it is no YAML that can be read."""
     document = _Document()
@@ -132,10 +141,14 @@ def _defaults() -> list[dict[str, Any]]:
 class RuleBook:
     """The rules in force: the user's file, else the default ones. A file that breaks or vanishes changes nothing, and
     the error is kept: an unmounted disk must not switch to the default rules.
+
+    Other collectors are told of a change first, from which text to which, by `given`, a block in which it is written
+    here; it raises Changed where they have another one.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.given: Callable[[str, str], AbstractContextManager[None]] = lambda before, text: nullcontext()
         self.file = default_rules()
         self.error: RuleError | None = None
         self._read: tuple[int, int] | None = None

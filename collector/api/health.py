@@ -124,7 +124,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
         "forward": _forward(request.app.state.forward),
         "langfuse": _langfuse(request.app.state.langfuse),
-        "cluster": request.app.state.publisher and request.app.state.publisher.state(),
+        "cluster": _cluster(request.app.state),
         "store": _store(store.path),
         "not_exported": store.not_exported,
         "tokens": _tokens(request),
@@ -203,6 +203,11 @@ def _forward(forward: Any) -> dict[str, Any] | None:
         return None
     fates = {sample.labels["fate"]: int(sample.value) for sample in _samples(telemetry.FORWARDED, "_total")}
     return {"to": forward.place, "requests": fates, "queue_bytes": _value(telemetry.FORWARD_BYTES)}
+
+
+def _cluster(state: State) -> dict[str, Any] | None:
+    """What waits to be published, and who evaluates the alert rules; None without a cluster."""
+    return state.publisher and {**state.publisher.state(), **state.sharing.state()}
 
 
 def _langfuse(langfuse: Any) -> dict[str, Any] | None:

@@ -111,7 +111,7 @@ class Cluster:
         with self._answer(sql, params, b"", {**ARROW, **(settings or {})}, timeout_s) as answer:
             yield _told(answer)
 
-    def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
+    def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str, *, timeout_s: float = ANSWER_S) -> None:
         """Adds rows as one block; columns that a row does not have get their defaults.
 
         A block with a token that the table has seen (the last 10,000 at least) adds nothing.
@@ -119,12 +119,12 @@ class Cluster:
         encode = msgspec.json.Encoder().encode
         lines = b"\n".join(map(encode, rows))
         if lines:
-            self.insert_lines(table, lines, token)
+            self.insert_lines(table, lines, token, timeout_s=timeout_s)
 
-    def insert_lines(self, table: str, lines: bytes, token: str) -> None:
+    def insert_lines(self, table: str, lines: bytes, token: str, *, timeout_s: float = ANSWER_S) -> None:
         """`insert` of rows that are JSON lines already."""
         settings = {"insert_deduplication_token": token, "async_insert": "0", "input_format_null_as_default": "1"}
-        self.run(f"insert into {table} format JSONEachRow", data=lines, settings=settings, tries=1)
+        self.run(f"insert into {table} format JSONEachRow", data=lines, settings=settings, timeout_s=timeout_s, tries=1)
 
     @contextmanager
     def _answer(

@@ -49,6 +49,13 @@ class ClusterReads:
         with _understood():
             return self._cluster.rows(asked.sql, given, settings=_limited(timeout_s), timeout_s=timeout_s)
 
+    def keep(self, name: str, sql: str, params: Mapping[str, Any]) -> str:
+        """Not here: what several statements need is computed by each."""
+        raise Unavailable("a cluster keeps no tables of a question")
+
+    def drop_kept(self) -> None:
+        """There is nothing to drop."""
+
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
         """Adds, replaces or removes rows of the tables of what people add."""
         asked, given = _asked(sql, params)

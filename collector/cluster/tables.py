@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from collector.cluster.client import Cluster
-from collector.columns import EVENTS_DDL, INGEST_DDL, KEPT_DDL, PEOPLE_DDL, tables_of
+from collector.columns import ALERTS_DDL, EVENTS_DDL, INGEST_DDL, KEPT_DDL, PEOPLE_DDL, tables_of
 from collector.tables import schemas
 
 TEMPLATE = schemas().joinpath("clickhouse.sql").read_text(encoding="utf-8")
 TYPES = {
     "varchar": "String", "json": "String", "bigint": "Int64", "ubigint": "UInt64", "integer": "Int32",
-    "smallint": "Int16", "double": "Float64", "boolean": "Bool",
+    "smallint": "Int16", "utinyint": "UInt8", "double": "Float64", "boolean": "Bool",
 }  # fmt: skip
 MANY_VALUES = frozenset((  # texts of which a block has too many different ones for a dictionary
     "session", "subagent", "turn", "call_id", "asked", "trace_id", "span_id", "parent_span_id", "target", "only_target",
     "message", "stack", "suggestion", "template", "params", "attributes", "service_instance", "repository", "metrics",
-    "signs", "sign", "scope",
+    "signs", "sign", "scope", "labels",
 ))  # fmt: skip
 IN_ORDER = frozenset(("time_ns", "received_ns", "started", "ended", "until_ns", "heard_ns"))
 VERSIONED = ("events", "kept_streaks", "kept_chains")
@@ -92,10 +92,12 @@ def statements(layout: Layout, retention_s: int, dimensions: Sequence[str] = ())
     copies = "replicated" if layout.on_cluster else "plain"
     columns = {name: _described(published(name, dimensions)) for name in VERSIONED}
     columns |= {"senders": _described(SENDERS), "redirects": _described(columns_of(INGEST_DDL, "redirects"))}
+    columns["alert_samples"] = _described(columns_of(ALERTS_DDL, "alert_samples"))
     columns |= {name: _described(columns_of(PEOPLE_DDL, name)) for name in tables_of(PEOPLE_DDL)}
     engines = {
         "versions": _engine("Replacing", "version, gone", layout),
         "people": _engine("Replacing", "", layout),
+        "latest": _engine("Replacing", "version", layout),
         "newest": _engine("Replacing", "time_ns", layout),
     }
     text = "\n".join(line for line in TEMPLATE.splitlines() if not line.startswith("--"))
@@ -144,7 +146,7 @@ def make(cluster: Cluster, layout: Layout, retention_s: int, dimensions: Sequenc
     tables = "select name, create_table_query as made from system.tables where database = currentDatabase()"
     known = {row["name"]: row["made"] for row in cluster.rows(tables)}
     for name, ttl in EXPIRY.findall(";\n".join(statements(layout, retention_s))):
-        if f"toIntervalSecond({retention_s})" not in known[name]:
+        if "toIntervalSecond" in ttl and f"toIntervalSecond({retention_s})" not in known[name]:
             cluster.run(f"alter table {name}{there} modify {ttl}")
 
 

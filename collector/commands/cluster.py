@@ -55,6 +55,8 @@ def check(settings: Settings) -> Iterator[str]:
             state = f"{plural(row['pending'], 'row')} not published yet" if row["pending"] else "all published"
             silent = f", but not heard of for {heard:.0f} s" if heard > SILENT_S else ""
             yield f"collector {row['collector']}: {state}{silent}"
+        for row in cluster.rows("select holder from leases_rows final order by term desc limit 1"):
+            yield f"collector {row['holder']} evaluates the alert rules, or did last"
         [counted] = cluster.rows("select count() as n from events")
         yield plural(counted["n"], "event")
 

@@ -12,6 +12,7 @@ import secrets
 import string
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -59,11 +60,16 @@ def digest(text: str, key: str) -> str:
 
 
 class TokenFile:
-    """The named tokens of a file, or without one of this process's memory."""
+    """The named tokens of a file, or without one of this process's memory.
+
+    Other collectors are told of a change first, from which text to which, by `given`, a block in which it is written
+    here; it raises Changed where they have another one.
+    """
 
     def __init__(self, path: Path | None) -> None:
         """Raises StoreError where the file is not what was written there."""
         self.path = path
+        self.given: Callable[[str, str], AbstractContextManager[None]] = lambda before, text: nullcontext()
         self._seen: tuple[int, ...] = ()
         self._text = ""
         self.held = Held(secrets.token_hex(32))
@@ -129,15 +135,43 @@ class TokenFile:
             if self.path is None:
                 self.held = held
                 return held
-            text = msgspec.json.format(msgspec.json.encode(held).decode(), indent=1) + "\n"
+            text, before = _written(held), self._text if self._seen else ""
             try:
-                write(self.path, text, self._text if self._seen else "")
+                with self.given(before, text):
+                    write(self.path, text, before)
             except Changed:
                 self._seen = ()
                 continue
             self.held, self._text, self._seen = held, text, self._state()
             return held
         raise Unavailable(f"{self.path} is being changed by others: try again")
+
+
+def merged(ours: str, theirs: str) -> str | None:
+    """The tokens of two versions of one file, a revoked one revoked; None where they are no versions of one file."""
+    try:
+        one, other = (msgspec.json.decode(text, type=Held) for text in (ours, theirs))
+    except ValueError:
+        return None
+    if one.key != other.key:
+        return None
+    found = {token.digest: token for token in other.tokens}
+    for token in one.tokens:
+        known = found.get(token.digest, token)
+        revoked = max(known.revoked_ns, token.revoked_ns)
+        found[token.digest] = msgspec.structs.replace(known, revoked_ns=revoked)
+    return _written(Held(one.key, tuple(sorted(found.values(), key=lambda each: each.created_ns))))
+
+
+def readable(text: str) -> bool:
+    """Whether this is a file of tokens."""
+    with suppress(ValueError):
+        return bool(msgspec.json.decode(text, type=Held))
+    return False
+
+
+def _written(held: Held) -> str:
+    return msgspec.json.format(msgspec.json.encode(held).decode(), indent=1) + "\n"
 
 
 def _check(name: str, known: tuple[str, ...], rights: Iterable[str], project: str | None) -> None:

@@ -78,7 +78,10 @@ def _cluster(told: Mapping[str, Any]) -> str:
             f"{where} takes nothing: {words.plain(told['problem'])}. {words.count(waiting)} rows wait in the local "
             "store and are published when it is back; nothing is lost while the disk has room."
         )
-    return f"{where} lacks {words.count(waiting)} rows." if waiting else f"{where} has everything."
+    has = f"{where} lacks {words.count(waiting)} rows" if waiting else f"{where} has everything"
+    if told["evaluates_here"]:
+        return f"{has}; alert rules are evaluated here."
+    return f"{has}; alert rules are evaluated by {words.plain(told['evaluates'] or 'nobody yet')}."
 
 
 def _figures(said: Mapping[str, Any]) -> list[Figure]:

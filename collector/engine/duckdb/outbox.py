@@ -6,19 +6,19 @@ higher number, so that the last word on each place is the store's.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from collector.columns import TABLES
 from collector.engine import Turn
+from collector.engine.duckdb.meta import Meta
 from collector.engine.duckdb.notes import note_all
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.store import CLUSTER, Store
 from collector.times import HOUR
 
-NAME, CEILING = "collector", "turn"  # in `meta`
+CEILING = "turn"  # in `meta`
 ALL = ("events", "kept_streaks", "kept_chains", "redirects")
 TAKE = """
   update unpublished set turn = $turn
@@ -53,21 +53,20 @@ class Outbox:
 
     def __init__(self, store: Store, clock: Callable[[], int] = time.time_ns) -> None:
         self._store = store
+        self._meta = Meta(store)
         self._clock = clock
         self._number = self._ceiling = 0
         self.collector = ""
 
     def open(self, place: str) -> None:
         """Begins with a cluster, of which `place` is a name: another one than before lacks everything."""
-        meta = {row["name"]: row["value"] for row in self._store.rows("from meta")}
-        self.collector = meta.get(NAME) or uuid.uuid4().hex[:12]
-        self._number = int(meta.get(CEILING, "0"))
-        self._set(NAME, self.collector)
+        self.collector = self._meta.collector()
+        self._number = int(self._meta.value(CEILING) or 0)
         self._store.execute("update unpublished set turn = null where turn is not null")
-        if meta.get(CLUSTER) != place:
+        if self._meta.value(CLUSTER) != place:
             with self._store.transaction() as cursor:
                 note_all(cursor, *ALL)
-            self._set(CLUSTER, place)
+            self._meta.put(CLUSTER, place)
 
     def take(self, most: int) -> Turn | None:
         """The next turn, of at most so many places; None if the cluster lacks nothing."""
@@ -94,17 +93,8 @@ class Outbox:
         self._number = max(self._clock(), self._number + 1)
         if self._number > self._ceiling:  # numbers below the ceiling are only used once it is durable
             self._ceiling = self._number + HOUR
-            self._set(CEILING, str(self._ceiling))
+            self._meta.put(CEILING, str(self._ceiling))
         return self._number
-
-    def _set(self, name: str, value: str) -> None:
-        given = {"name": name, "value": value}
-        self._store.execute_all(
-            (
-                ("delete from meta where name = $name", {"name": name}),
-                ("insert into meta values ($name, $value)", given),
-            )
-        )
 
     def _turn(self, number: int) -> Turn:
         about = {row["about"]: row for row in self._store.rows(ABOUT, {"turn": number})}
