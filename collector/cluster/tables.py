@@ -39,7 +39,7 @@ SETTINGS = {
     "replicated": f"allow_nullable_key = 1, {SETTLED}, replicated_deduplication_window = 20000, "
     "replicated_deduplication_window_seconds = 172800",
 }
-EXPIRY = re.compile(r"^create table if not exists (\w+)[^;]*?^(ttl .+)$", re.MULTILINE)
+EXPIRY = re.compile(r"^create table if not exists (\w+)[^;]*?^(ttl .+toIntervalSecond.+)$", re.MULTILINE)
 Column = tuple[str, str, bool]  # name, type in DuckDB, whether it is never null
 
 
@@ -146,7 +146,7 @@ def make(cluster: Cluster, layout: Layout, retention_s: int, dimensions: Sequenc
     tables = "select name, create_table_query as made from system.tables where database = currentDatabase()"
     known = {row["name"]: row["made"] for row in cluster.rows(tables)}
     for name, ttl in EXPIRY.findall(";\n".join(statements(layout, retention_s))):
-        if "toIntervalSecond" in ttl and f"toIntervalSecond({retention_s})" not in known[name]:
+        if f"toIntervalSecond({retention_s})" not in known[name]:
             cluster.run(f"alter table {name}{there} modify {ttl}")
 
 
