@@ -51,8 +51,9 @@ def test_values_tokens_and_errors(clickhouse: Front) -> None:
     assert faults(cluster) == [f"the database {cluster.database} has no tables: run misstep cluster init"]
     make(cluster, Layout(), 86_400, ["team"])
     make(cluster, Layout(), 2 * 86_400, ["team", "prompt.version"])  # again, with one more, and kept for longer
-    made = cluster.rows("select create_table_query as made from system.tables where database = currentDatabase()")
-    assert [row["made"].count("toIntervalSecond(172800)") for row in made if "toIntervalSecond" in row["made"]] == [1] * 4
+    rows = cluster.rows("select create_table_query as made from system.tables where database = currentDatabase()")
+    expiries = [row["made"] for row in rows if "toIntervalSecond" in row["made"]]
+    assert [made.count("toIntervalSecond(172800)") for made in expiries] == [1] * 4
     assert faults(cluster, ["team", "prompt.version"]) == []
     assert "run misstep cluster init" in faults(cluster, ["other"])[0]
 
