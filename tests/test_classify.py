@@ -23,6 +23,9 @@ FAILURES = [json.loads(line) for line in (DATA / "failures.jsonl").read_text().s
 # Errors in the words of many tools, servers and providers, with every class that a careful person accepts.
 WORDED = [json.loads(line) for line in (DATA / "worded-errors.jsonl").read_text().splitlines()]
 
+# Errors of public software, labelled before they were classified; of those not `seen`, no rule's author knew the text.
+UNSEEN = [json.loads(line) for line in (DATA / "unseen-errors.jsonl").read_text().splitlines()]
+
 
 def classify(
     reported: str | None = None,
@@ -470,6 +473,15 @@ def test_errors_in_the_words_of_any_tool_get_a_class_that_a_careful_person_accep
     wrong = [one for one in other if one[0] != "UnknownError"]
     assert len(wrong) <= 0.02 * len(WORDED), wrong
     assert len(other) <= 0.05 * len(WORDED), other
+
+
+@pytest.mark.parametrize(("seen", "least", "most"), [(True, 0.96, 0.03), (False, 0.89, 0.04)])
+def test_errors_labelled_before_they_were_classified(seen: bool, least: float, most: float) -> None:
+    rows = [row for row in UNSEEN if row["seen"] == seen]
+    told = [(classify(None, row["text"], operation=row["operation"], kind=row.get("kind"))[0], row) for row in rows]
+    right = sum(name in row["classes"] for name, row in told) / len(rows)
+    wrong = sum(name not in (*row["classes"], "UnknownError") for name, row in told) / len(rows)
+    assert (right >= least, wrong <= most) == (True, True), (right, wrong)
 
 
 ARGUMENT_MISTAKES = [("Error: empty command", "command"), ("Time limit cannot exceed 900 seconds", "command")]
