@@ -86,8 +86,9 @@ def _attributes(one: Joined, number: int) -> dict[str, Any]:
 
 def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str, Any]:
     sent: dict[str, Any] = {"source": "transcript", "agent_id": agent.telemetry, "time": one.time_ns}
+    row = as_row(report)
     for name in SENT:
-        if (value := as_row(report).get(name)) is not None:
+        if (value := row.get(name)) is not None:
             sent[name] = value[:NAME_CHARS] if isinstance(value, str) else value
     sent["strength"] = report.get("_strength", 0)
     attributes: dict[str, Any] = {"transcript.file": file[-300:], "transcript.offset": one.place}
