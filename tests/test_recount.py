@@ -8,6 +8,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any
 
@@ -17,7 +20,7 @@ from streamlit.testing.v1 import AppTest
 from collector.times import iso_ns
 from dashboard.parts import endings, sentences, words
 from tests import shown
-from tests.conftest import RunningCollector
+from tests.conftest import RunningCollector, wait_until
 from tests.recorded import Event
 from tests.reference import (
     chain_key,
@@ -491,6 +494,60 @@ def test_health(recorded: RunningCollector, events: list[Event], open_app: Calla
     [said] = [each.value for each in app.markdown if "nothing has been lost" in each.value]
     left, right = said.replace(",", "").split("=")
     assert sum(map(int, re.findall(r"\d+", right))) == int(re.findall(r"\d+", left)[0])
+
+
+MEASURED = """
+rules:
+  - {name: failing, measure: errors, by: [service], where: {tool: [edit, grep]}, window: 1h, condition: "> 1000"}
+  - {name: bad-rate, measure: error_rate, by: [tool], window: 1h, condition: "> 0.99", min_calls: 1}
+  - {name: in-a-row, measure: streak, by: [service, session], window: 1h, condition: ">= 100"}
+  - {name: broken, measure: failing_sessions, by: [tool], window: 1h, condition: "> 0.99", min_calls: 1}
+"""
+
+
+def test_alerts(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
+) -> None:
+    """What each rule measures now, over 300 random calls of the last minutes."""
+    (rules := tmp_path / "alerts.yaml").write_text(MEASURED)
+    running = start_collector(RULES=str(rules))
+    random, start = Random(7), datetime.now(UTC) - timedelta(minutes=6)
+    calls = [
+        {"time": (start + timedelta(seconds=number)).isoformat(), "service": random.choice("ab"),
+         "session": f"s{random.randrange(12)}", "tool": random.choice(["edit", "grep", "bash"]), "call_id": str(number)}
+        | random.choice([{"outcome": "ok"}, {"outcome": "error", "error_class": "InvalidParameterError"}])
+        for number in range(300)
+    ]  # fmt: skip
+    assert running.post("/v1/events", json.dumps(calls)).is_success
+    running.kept_up()
+
+    def share(mine: list[dict[str, Any]]) -> float:
+        failed = [one for one in mine if one["outcome"] == "error"]
+        return len(failed) / len(mine)
+
+    def grouped(*names: str) -> list[list[dict[str, Any]]]:
+        found: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+        for one in calls:
+            found[tuple(one[name] for name in names)].append(one)
+        return list(found.values())
+
+    errors = Counter(one["service"] for one in calls if one["outcome"] == "error" and one["tool"] != "bash")
+    still_open = [
+        len(list(takewhile(lambda one: one["outcome"] == "error", reversed(lane))))
+        for lane in grouped("service", "session")
+    ]
+    broken = max(
+        sum(share(mine) > 0.5 for mine in grouped("tool", "service", "session") if mine[0]["tool"] == tool)
+        / sum(mine[0]["tool"] == tool for mine in grouped("tool", "service", "session"))
+        for tool in ("edit", "grep", "bash")
+    )
+    rate = max(share(mine) for mine in grouped("tool"))
+    expected = {"failing": f"{max(errors.values())}", "in-a-row": f"{max(still_open)}"}
+    expected |= {"bad-rate": f"{rate * 100:.0f} %", "broken": f"{broken * 100:.0f} %"}
+
+    wait_until(lambda: all(row["value"] for row in running.get("/api/v1/rules")["rows"]), 60)
+    rows = table(open_app(running.url, "alerts"), "name", "value_text")
+    assert {row["name"]: row["value_text"].split(" of ")[0].replace("\u00a0", " ") for row in rows} == expected
 
 
 PAGES = ("overview", "tools", "errors", "sessions", "retries", "streaks", "compare", "sources", "live", "health")
