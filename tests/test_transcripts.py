@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import zipfile
 import zlib
@@ -242,6 +243,21 @@ def test_a_broken_file_costs_no_other(tmp_path: Path, agent: str, broken: bytes)
         path.write_bytes(broken)
     readings = Readings(find_in([AGENTS[agent]], tmp_path), Positions(None))
     assert [one for found in readings.changed() for one in readings.calls(found)] == []
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_what_editors_and_crashes_add_around_a_text_changes_nothing(tmp_path: Path, agent: str) -> None:
+    """A mark of the byte order in front, ends of lines as on Windows, and bytes that are 0 behind."""
+    folder = tmp_path / agent
+    shutil.copytree(SAMPLES / agent, folder)
+    wanted = [(one["outcome"], one.get("call_id")) for one in read(folder, agent)[0]]
+    for path in folder.rglob("*"):
+        if path.suffix in (".jsonl", ".json", ".traj", ".md") and path.name != "expected.json":
+            text = path.read_bytes().replace(b"\n", b"\r\n")
+            path.write_bytes(b"\xef\xbb\xbf" + text + b"\0" * 500)
+    sent, count = read(folder, agent)
+    assert sorted(((one["outcome"], one.get("call_id")) for one in sent), key=str) == sorted(wanted, key=str)
+    assert not count.told.unreadable
 
 
 MARKED = "- Use `uv run pytest`. <!-- misstep:lesson 7f3a92c1 -->"

@@ -35,6 +35,8 @@ ZSTANDARD_MEMBER = 93  # how a member of a zip archive is compressed (APPNOTE.TX
 LOCAL_HEAD = struct.Struct("<26xHH")  # of a member, with the lengths of its name and of what follows that
 ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
+LEFT_BEHIND = b" \t\r\n\0"  # around a text; a crash leaves bytes that are 0
+
 EMPTY = object()
 _decode = msgspec.json.Decoder().decode
 
@@ -104,12 +106,12 @@ def _value(line: bytes) -> Any:
     try:
         return _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        text = line.strip(b" \t\r\n\0")
+        text = line.strip(LEFT_BEHIND)
         return parsed(text) if text else EMPTY
 
 
 def _is_whole(line: bytes) -> bool:
-    return isinstance(parsed(line.strip(b" \t\r\n\0")), dict)
+    return isinstance(parsed(line), dict)
 
 
 def parsed(text: bytes) -> Any:
@@ -119,7 +121,7 @@ def parsed(text: bytes) -> Any:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return json.loads(readable(text, lambda _: None))
+        return json.loads(readable(text.strip(LEFT_BEHIND), lambda _: None))
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return None
 
