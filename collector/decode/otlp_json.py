@@ -271,10 +271,9 @@ def _convert(mended: MutableSet[str]) -> Convert:
 
 
 def _may_have(raw: Span | Log, sought: Sought) -> bool:
-    found = raw.attributes
-    if isinstance(found, msgspec.Raw):
-        return sought.json.search(found) is not None
-    return not sought.names.isdisjoint(one.key for one in found or ())
+    if isinstance(raw, Span):
+        return sought.json.search(raw.attributes) is not None
+    return not sought.names.isdisjoint(one.key for one in raw.attributes or ())
 
 
 def _typed(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, mended: MutableSet[str]) -> Any:

@@ -6,7 +6,7 @@ A record of OTLP is converted only when something of it is read: most spans of r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,12 +112,6 @@ class Record:
         record._convert = convert
         return record
 
-    def may_have(self, sought: Sought) -> bool:
-        """Whether it came with an attribute of one of these names, or may have; it need not be converted for this."""
-        if self._convert is None:
-            return not sought.names.isdisjoint(self.attributes)
-        return self._convert.may_have(self._raw, sought)
-
     def __getattr__(self, name: str) -> Any:
         """Converts attributes, body and events on first access, which is when their slot is empty; all else at once."""
         raw, convert = self._raw, self._convert
@@ -156,6 +150,17 @@ def roots(records: Iterable[Record]) -> list[Record]:
         return [span for span in spans if not span.parent_span_id]
     parents = [convert.parent(span._raw) for span in spans]
     return [span for span, parent in zip(spans, parents, strict=True) if not parent or not parent.strip(convert.zero)]
+
+
+def having(sought: Sought, records: Sequence[Record]) -> list[Record]:
+    """Those of these records of one scope that came with an attribute of one of these names, or may have; they need not
+    be converted for this.
+    """
+    convert = records[0]._convert if records else None
+    if convert is None:
+        return [record for record in records if not sought.names.isdisjoint(record.attributes)]
+    may_have = convert.may_have
+    return [record for record in records if may_have(record._raw, sought)]
 
 
 class Sought:

@@ -14,7 +14,7 @@ from collector.recognise.fields import Signs, place
 from collector.recognise.identify import canonical, identify, is_name
 from collector.recognise.readers import as_float, as_text
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.settle import UNDISPUTED, Raised, Said, Settled, settle
+from collector.recognise.settle import UNDISPUTED, Raised, Said, Settled, settled
 from collector.recognise.sources import Row
 from collector.report import CALL_TWIN, OF_ONE_CALL, Report, Strength, each_twin
 
@@ -78,29 +78,29 @@ def _mark(record: Record, report: Report, marks: Counter[str]) -> str:
 
 
 def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
-    settled = _settled(row, record, report, signs)
-    if settled.outcome:
-        report["outcome"] = settled.outcome
-        report["_strength"] = settled.strength if row.sure else min(settled.strength, Strength.UNSURE)
-    if settled.exit_code is not None and report["operation"] == "tool":
+    found = _settled(row, record, report, signs)
+    if found.outcome:
+        report["outcome"] = found.outcome
+        report["_strength"] = found.strength if row.sure else min(found.strength, Strength.UNSURE)
+    if found.exit_code is not None and report["operation"] == "tool":
         report.setdefault("tool_kind", "command")
-    if settled.outcome in ("", "ok", "unknown"):
+    if found.outcome in ("", "ok", "unknown"):
         report.pop("message", None)
         report.pop("stack", None)
         report.pop("reported_class", None)
     else:
-        _add_reason(report, settled)
+        _add_reason(report, found)
 
 
 def _settled(row: Row, record: Record, report: Report, signs: Signs) -> Settled:
     """The outcome; none where silence proves nothing."""
     rules = row.reading().rules
     if signs or row.outcome or record.status == 2 or record.events:
-        settled = settle(signs, rules, _stated(row, record, report))
+        found = settled(signs, rules, _stated(row, record, report))
     else:
-        settled = UNDISPUTED[record.status != 0 and rules.status]
-    silent = settled.strength == Strength.OK_DEFAULT and (row.lends or not rules.silence)
-    return Settled() if silent else settled
+        found = UNDISPUTED[record.status != 0 and rules.status]
+    silent = found.strength == Strength.OK_DEFAULT and (row.lends or not rules.silence)
+    return Settled() if silent else found
 
 
 def _stated(row: Row, record: Record, report: Report) -> Said:

@@ -133,35 +133,41 @@ class _Reading:
     def run(self) -> None:
         plan = self._plan
         of_moments = plan.claimed and plan.sources[0].moments
-        noise = {record.name for record in self._records if record.signal == "span"}
-        noise = {name for name in noise if not plan.rows("span", name)}
+        names = {record.name for record in self._records if record.signal == "span"}
+        noise = {name for name in names if not plan.rows("span", name)}
+        dropped = []
         for record in self._records:
             if record.signal == "span" and record.name in noise:
-                self._drop(record)
+                dropped.append(record)
                 continue
-            self._take(record)
+            if not self._take(record):
+                dropped.append(record)
             if of_moments and record.signal == "span":
                 self._moments(record)
+        self._drop(dropped)
         self._sampled()
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: Record) -> bool:
+        """Whether a row takes the record."""
         found = fitting(self._plan, record, self._around)
         if found is None and record.signal == "log" and opened(record):
             found = fitting(self._plan, record, self._around)
         if found is None:
-            self._drop(record)
-        elif found.row.operation == "drop":
+            return False
+        if found.row.operation == "drop":
             self._found.dropped[found.row.drop] += 1
         elif self._report(found, record):
             self._found.kept += 1
         else:
             self._found.dropped["no_event"] += 1
+        return True
 
-    def _drop(self, record: Record) -> None:
-        """Counts a record that no row takes, apart if it speaks a convention. Senders of plain objects are told."""
-        sign = None if record.signal == "event" else load_unread().of_record(record)
-        self._found.dropped[UNREAD if sign else "no_event"] += 1
-        if sign:
+    def _drop(self, records: Sequence[Record]) -> None:
+        """Counts records that no row takes, apart those that speak a convention. Senders of plain objects are told."""
+        signs = load_unread().among([record for record in records if record.signal != "event"])
+        counts = {"no_event": len(records) - len(signs), UNREAD: len(signs)}
+        self._found.dropped.update({reason: count for reason, count in counts.items() if count})
+        for sign in signs:
             self._found.unread[(*self._sender(), self._scope.name, sign.key)] += 1
 
     def _source(self) -> Source | None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from collector.alike import alike
+from collector.recent import Recent
 from collector.recognise.outputs import Output, breaks_schema, exit_code_in, read_output, spoken, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
 from collector.recognise.readings import Rules
@@ -34,6 +36,8 @@ DENIED_CLASS = re.compile(
     r"|policy_violation"
 )
 DECIDED = ("denied", "cancelled", "error")
+ALIKE_CHARS, ALIKE_REMEMBERED = 500, 1_000  # the longest texts of failures that are remembered, and half of how many
+QUOTING = "[{\"'("  # begin texts that hold others
 FLAGS = ("true", "false")  # give no reason
 BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.
@@ -125,6 +129,27 @@ def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Sett
     return _failed(case, signs, rules, said)
 
 
+_ALIKE: Recent[tuple[Rules, Settled]] = Recent(ALIKE_REMEMBERED)
+
+
+def settled(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
+    """The same as `settle`; of failures whose texts are alike only the first is looked at."""
+    text = said.message or said.status_message
+    if not 0 < len(text) <= ALIKE_CHARS or text[0] in QUOTING or said.raised or not WEIGHED_ALONE.issuperset(signs):
+        return settle(signs, rules, said)
+    stated = said.status_message if said.message else ""
+    verdicts = tuple((kind, *map(VERDICTS[kind], values)) for kind, values in signs.items())
+    key = (id(rules), said.reported, said.status, said.fixed, verdicts, alike(text), alike(stated))
+    before = _ALIKE.get(key)
+    if before is not None and before[0] is rules:
+        known = before[1]
+        return Settled(known.outcome, known.strength, text, text, "", known.reported, None, known.shape)
+    found = settle(signs, rules, said)
+    if found.text == found.message == text and found.exit_code is None and not found.stack:
+        _ALIKE.put(key, (rules, found))
+    return found
+
+
 def _paused(said: Said) -> bool:
     """Whether the report is of a call that only waits; LangSmith gives the exception's class in its text alone."""
     return (
@@ -179,6 +204,9 @@ VERDICTS: Mapping[str, Callable[[Any], str]] = {
     "blocked": lambda value: "denied" if tells_error(value) else "",
     "statuses": _status,
 }
+
+
+WEIGHED_ALONE = frozenset(VERDICTS)  # say nothing besides
 
 
 def _output(case: _Case, output: Output) -> None:

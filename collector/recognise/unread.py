@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from collector.decode.record import Record, Sought
+from collector.decode.record import Record, Sought, having
 from collector.recognise.readers import as_text
 from collector.tables import load_toml, schemas
 
@@ -39,9 +39,11 @@ class Signs:
         """The first that these attributes have."""
         return next((sign for sign in self.rows if sign.shows(attributes)), None)
 
-    def of_record(self, record: Record) -> Sign | None:
-        """The same for a record, whose attributes are converted only where their names leave it open."""
-        return self.of(record.attributes) if record.may_have(self.sought) else None
+    def among(self, records: Sequence[Record]) -> list[Sign]:
+        """The first that each of these records of one scope has, of those that have any. Attributes are converted only
+        where their names leave it open.
+        """
+        return [sign for record in having(self.sought, records) if (sign := self.of(record.attributes))]
 
 
 @cache

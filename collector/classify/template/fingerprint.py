@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 
+from collector.alike import alike
 from collector.classify.template.extract import MONTHS, TELLS, essence
 from collector.classify.template.mask import without_names
 from collector.projects import within
@@ -20,7 +21,6 @@ TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: after the first lines of an error comes mostly output
 DEEPEST = 8  # levels of nested objects that are replaced, from the innermost outwards
 REMEMBERED = 2048  # distinct messages, each at most a few KiB long
-COUNTED = re.compile(r"_\d+")  # inside a name, of which no number stays in a template
 
 EXTENSIONS = (
     "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|json|jsonl|md|rst|rs|go|java|kt|scala|swift|c|cc|cpp|h|hpp|cs|rb|php|"
@@ -224,14 +224,8 @@ LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 def template(message: str) -> str:
     """The message without what differs between calls, at most TEMPLATE_CHARS long."""
-    counted = COUNTED.sub(_uncounted, message) if "_" in message else message
-    found = _template(counted)
-    return found if counted is message or "_0" not in found else _template(message)
-
-
-def _uncounted(found: re.Match[str]) -> str:
-    """As many zeros as there are digits, so that messages that differ in a number alone are read once."""
-    return "_" + "0" * (len(found[0]) - 1)
+    found = _template(alike(message))
+    return found if "_0" not in found else _template(message)  # a name that stays keeps its number
 
 
 @lru_cache(maxsize=REMEMBERED)
