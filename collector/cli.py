@@ -13,15 +13,16 @@ from cyclopts.validators import Number
 
 from collector.cli_access import audit, token_app
 from collector.cli_cluster import cluster_app
+from collector.cli_export import export, sql
 from collector.cli_gate import gate
 from collector.cli_lessons import lessons_app, mcp, report, show_call
-from collector.cli_options import RULES, STORE, End, Filters, Start, To, sanitiser_from, settings_from
+from collector.cli_options import RULES, STORE, To, sanitiser_from, settings_from
 from collector.cli_rules import rules_app
 from collector.cli_sanitise import sanitise_app
 from collector.errors import Mistaken, StoreError, Unavailable
 from collector.plural import plural
 from collector.settings import SettingsError, check_dashboard, without_proxy
-from collector.streams import in_utf8, open_streams
+from collector.streams import open_streams
 from collector.tables import TableError
 from collector.visible import say
 from dashboard import launch
@@ -47,6 +48,8 @@ app.command(cluster_app)
 app.command(mcp)
 app.command(report)
 app.command(gate)
+app.command(export)
+app.command(sql)
 app.command(token_app)
 app.command(audit)
 app.command(show_call, name="show")
@@ -359,50 +362,3 @@ def connect(
     if undo:
         return command.undo(agent, os.environ, yes=yes, clean=clean)
     return command.connect(agent, settings.collector_url, token, extra, os.environ, file=file, yes=yes, clean=clean)
-
-
-@app.command
-def export(
-    *where: Filters,
-    format: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="Format of the file.")],
-    output: Annotated[Path | None, Parameter(help="The file; default events.parquet, .csv or .jsonl.")] = None,
-    since: Start = "-30d",
-    until: End = "now",
-) -> int:
-    """Write the events of a range to a file.
-
-    They come from the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
-    """
-    settings = settings_from()
-    from collector.commands.export import export
-
-    path = output or Path(f"events.{format}")
-    rows = export(settings.collector_url, path, format, [*where, f"from={since}", f"to={until}"], settings.query_token)
-    out = sys.stdout if path.is_file() else sys.stderr  # such as /dev/stdout
-    say(f"{plural(rows, 'event')} in {path}", file=out)
-    return 0
-
-
-@app.command
-def sql(
-    statement: Annotated[str, Parameter(help="One SELECT over the table events.")],
-    *where: Filters,
-    since: Start = "-24h",
-    until: End = "now",
-    limit: Annotated[int, Parameter(help="Most rows to return, 1 to 10,000.")] = 100,
-    format: Annotated[Literal["table", "csv", "jsonl"], Parameter(help="Format of the rows.")] = "table",
-) -> int:
-    """Run a read-only SQL statement over the events of a range.
-
-    It is answered by the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
-    """
-    settings = settings_from()
-    from collector.commands.sql import sql
-
-    if format != "table":  # for programs
-        in_utf8()
-    asked = [*where, f"from={since}", f"to={until}", f"limit={limit}"]
-    found = sql(settings.collector_url, statement, asked, format, settings.query_token)
-    shows = say if format == "table" or sys.stdout.isatty() else print
-    shows(found)
-    return 0
