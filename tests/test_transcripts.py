@@ -180,6 +180,22 @@ def test_stores_are_found_where_agents_put_them(tmp_path: Path, agent: str, envi
 
 
 @pytest.mark.parametrize(
+    "listed", ['{"projects": 7}', "{broken", '[["projects"]]', '{"projects": [{"data_dir": "here"}, 3]}']
+)
+def test_the_projects_of_crush_are_found_by_its_own_list(tmp_path: Path, listed: str) -> None:
+    shutil.copytree(SAMPLES / "crush", tmp_path / "work/parcel/.crush")
+    names = tmp_path / ".local/share/crush/projects.json"
+    names.parent.mkdir(parents=True)
+    folders = [{"path": "/gone", "data_dir": "/gone/.crush"}, {"data_dir": str(tmp_path / "work/parcel/.crush")}]
+    names.write_text(json.dumps({"projects": folders}))
+    [found] = find([AGENTS["crush"]], {}, tmp_path)
+    sent = list(Readings([found], Positions(None)).calls(found))
+    assert {one["repository"] for one in sent} == {tidy(str(tmp_path / "work/parcel"))}
+    names.write_text(listed)
+    assert find([AGENTS["crush"]], {}, tmp_path) == []
+
+
+@pytest.mark.parametrize(
     ("path", "wanted"),
     [
         ("/home/dev/parcel", "~/parcel"),

@@ -1,7 +1,7 @@
 """Finds the files in which agents keep their sessions, on Linux, macOS and Windows.
 
 Every candidate is tried on every platform: a folder that is not there costs one look. Variables that move a store come
-first. Nothing is opened here but folders.
+first. Nothing is opened here but folders, and the lists of folders that agents keep.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
 
 from collector.transcripts.tables import Agent, Store
 
@@ -96,6 +99,21 @@ def folders(store: Store, environ: Mapping[str, str], home: Path) -> Iterator[Pa
         several = (written.replace("<User>", user) for user in USERS) if "<User>" in written else (written,)
         for one in several:
             yield from _expanded(one, environ, home)
+    name, _, keys = store.listed.partition("#")
+    for path in _expanded(name, environ, home) if name else ():
+        yield from _listed(path, *keys.split("."))
+
+
+def _listed(path: Path, several: str, folder: str) -> Iterator[Path]:
+    """The folders that a list of an agent names; none of one that cannot be read."""
+    try:
+        items = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get(several)
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return
+    for one in items if isinstance(items, list) else ():
+        named = one.get(folder) if isinstance(one, dict) else None
+        if isinstance(named, str) and named and "\0" not in named and Path(named).is_absolute():
+            yield Path(named)
 
 
 def _expanded(written: str, environ: Mapping[str, str], home: Path) -> Iterator[Path]:

@@ -44,7 +44,7 @@ OWN_FIELDS = {
 }
 STORE_FIELDS = {
     "form": TEXT, "folders": TEXTS, "files": TEXTS, "not": TEXTS, "records": TEXT, "query": TEXT, "tables": TEXTS,
-    "session": TEXT, "root": TEXTS, "members": TEXT, "below": TEXT, "columns": TEXTS,
+    "session": TEXT, "root": TEXTS, "members": TEXT, "below": TEXT, "columns": TEXTS, "listed": TEXT,
 }  # fmt: skip
 READ_FIELDS = {
     "tells": TEXT, "kind": TEXTS, "where": TABLE, "each": TEXT, "item": TABLE, "id": TEXTS, "as": TEXT, "open": TEXTS,
@@ -81,6 +81,7 @@ class Store(NamedTuple):
     root: tuple[str, ...]  # files beside one, `name` or `name#key` of a JSON object, that hold the folder of its work
     below: str  # a name under which each record stands
     columns: tuple[str, ...]  # of an export that is a table
+    listed: str  # a file of the agent's, `path#list.key`, that names further folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,7 @@ def _store(row: Mapping[str, Any]) -> Store:
         tuple(row.get("root", ())),
         row.get("below", ""),
         tuple(row.get("columns", ())),
+        row.get("listed", ""),
     )
 
 
