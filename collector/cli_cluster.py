@@ -45,3 +45,12 @@ def cluster_publish(
 
     say(publish(settings_from(), store))
     return 0
+
+
+@cluster_app.command(name="forget")
+def cluster_forget(collector: str, /) -> int:
+    """Wait no longer for a collector that never comes back; misstep cluster check names those that are silent."""
+    from collector.commands.cluster import forget
+
+    say(forget(settings_from(), collector))
+    return 0

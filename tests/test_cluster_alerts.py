@@ -25,6 +25,7 @@ from collector.cluster import sharing as sharings
 from collector.cluster.client import Cluster
 from collector.cluster.files import SharedFile
 from collector.cluster.lease import Lease
+from collector.cluster.reads import ClusterReads
 from collector.cluster.seal import Seal
 from collector.cluster.sharing import Sharing
 from collector.cluster.tables import Layout, make
@@ -34,10 +35,10 @@ from collector.errors import Rejected, Unavailable
 from collector.measures.all import Keeps, Measured
 from collector.measures.families import MeasureQuery
 from collector.measures.measure import Sample
-from collector.times import MINUTE, SECOND
+from collector.times import HOUR, MINUTE, SECOND
 from collector.tokens.file import TokenFile, merged, readable
 from tests.clickhouse import Front
-from tests.conftest import HTTP, RunningCollector, wait_until
+from tests.conftest import HTTP, RunningCollector, misstep, wait_until
 from tests.recorded import NOW
 
 ADDRESS = "https://hooks.test/" + "s3cr" * 4
@@ -61,7 +62,7 @@ def place(clickhouse: Front) -> Iterator[str]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done every few seconds is done at every turn."""
-    monkeypatch.setattr(sharings, "SAMPLES_S", 0.0)
+    monkeypatch.setattr(sharings, "SELDOM_S", 0.0)
 
 
 class Peer:
@@ -182,7 +183,7 @@ def test_one_evaluates_and_all_show_what_it_found(peers: Callable[..., Peer]) ->
     other.sharing.turn()
     assert other.engine.silences == []
     assert one.sharing.state() == {
-        "evaluates": Meta(one.store).collector(), "evaluates_here": True, "sharing_problem": "",
+        "evaluates": Meta(one.store).collector(), "evaluates_here": True, "sharing_problem": "", "silent": [],
     }  # fmt: skip
     assert other.sharing.state()["evaluates"] == Meta(one.store).collector()
 
@@ -359,6 +360,28 @@ def test_what_collectors_had_before_they_joined_is_kept(peers: Callable[..., Pee
     assert [token.name for token in TokenFile(other.folder / "m.tokens.own").held.tokens] == ["before"]
 
 
+def test_a_collector_that_never_comes_back_is_named_and_forgotten(
+    place: str, peers: Callable[..., Peer], tmp_path: Path
+) -> None:
+    cluster, now = Cluster(place), time.time_ns()
+    for name, at_ns in (("alive", now + HOUR), ("dead", now - HOUR)):
+        row = {"collector": name, "at_ns": at_ns, "published_ns": at_ns, "pending": 3, "version": at_ns, "gone": 0}
+        cluster.insert("collectors_rows", [row | {"pending": 3 * (name == "dead")}], name)
+    peer, reads, settings = peers(), ClusterReads(cluster), {"CLUSTER": place, "HASH_KEY": "k" * 32}
+    peer.sharing.turn()
+    assert (peer.sharing.state()["silent"], reads.complete()) == (["dead"], False)
+    said = misstep("cluster", "check", cwd=tmp_path, settings=settings).stdout
+    assert "run misstep cluster forget dead" in said
+    for name, told in (("alive", "stop it first"), ("other", "there are: alive, dead")):
+        refused = misstep("cluster", "forget", name, cwd=tmp_path, settings=settings)
+        assert (refused.returncode, told in refused.stderr + refused.stdout) == (1, True)
+    said = misstep("cluster", "forget", "dead", cwd=tmp_path, settings=settings).stdout
+    assert "3 rows that it had not published are missing" in said
+    peer.sharing.turn()
+    assert (peer.sharing.state()["silent"], reads.complete()) == ([], True)
+    cluster.close()
+
+
 def test_collectors_count_together_and_share_what_people_add(
     place: str, start_collector: Callable[..., RunningCollector], tmp_path: Path
 ) -> None:
@@ -366,15 +389,15 @@ def test_collectors_count_together_and_share_what_people_add(
     (tmp_path / "mine.yaml").write_text("rules: []\n")
     given = {"CLUSTER": place, "HASH_KEY": "k" * 32}
     one, other = start_collector(**given, RULES=str(tmp_path / "mine.yaml")), start_collector(**given)
-    wait_until(lambda: (other.folder / "alerts.yaml").exists(), 30)
+    wait_until(lambda: (other.folder / "alerts.yaml").exists())
 
     def evaluating() -> list[bool]:
         return [each.get("/api/v1/health")["cluster"]["evaluates_here"] for each in (one, other)]
 
-    wait_until(lambda: sum(evaluating()) == 1, 20)
+    wait_until(lambda: sum(evaluating()) == 1)
     holder, follower = (one, other) if evaluating()[0] else (other, one)
     name = holder.get("/api/v1/health")["cluster"]["collector"]
-    wait_until(lambda: follower.get("/api/v1/health")["cluster"]["evaluates"] == name, 20)
+    wait_until(lambda: follower.get("/api/v1/health")["cluster"]["evaluates"] == name)
     for number, each in enumerate((one, other)):
         calls = [
             {"service": "shop", "session": f"s{number}", "tool": "edit", "outcome": "error", "call_id": f"c{number}{n}"}
@@ -393,7 +416,7 @@ def test_collectors_count_together_and_share_what_people_add(
     def firing(each: RunningCollector) -> list[str]:
         return [row["rule"] for row in each.get("/api/v1/alerts", state="firing")["rows"]]
 
-    wait_until(lambda: all("both-fail" in firing(each) for each in (one, other)), 90, found)
+    wait_until(lambda: all("both-fail" in firing(each) for each in (one, other)), found)
     [told] = [row for row in follower.get("/api/v1/rules")["rows"] if row["name"] == "both-fail"]
     assert (told["value"], told["state"]) == (4.0, "firing")
     metrics = [HTTP.get(f"{each.url}/metrics").text for each in (holder, follower)]
@@ -404,6 +427,6 @@ def test_collectors_count_together_and_share_what_people_add(
 
     made = HTTP.post(f"{follower.url}/api/v1/tokens", json={"name": "ci", "rights": ["admin", "read"]}).json()["token"]
     mine = {"authorization": f"Bearer {made}"}
-    wait_until(lambda: HTTP.get(f"{holder.url}/api/v1/tokens", headers=mine).is_success, 20)
+    wait_until(lambda: HTTP.get(f"{holder.url}/api/v1/tokens", headers=mine).is_success)
     holder.stop()
-    wait_until(lambda: HTTP.get(f"{follower.url}/api/v1/health", headers=mine).json()["cluster"]["evaluates_here"], 20)
+    wait_until(lambda: HTTP.get(f"{follower.url}/api/v1/health", headers=mine).json()["cluster"]["evaluates_here"])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from collector.cluster.client import Cluster, ClusterError
+from collector.cluster.reads import SILENT_NS
 from collector.errors import Unavailable
 from collector.times import MINUTE
 
@@ -29,6 +30,7 @@ ONE = """
   select max(version) as last, argMax(value, version) as text, argMax(gone, version) as over
   from shared_rows where kind = {kind:String} and key = {key:String} having count() > 0
 """
+SILENT = "select collector from collectors where at_ns < {since:Int64} order by collector"
 SAMPLES = "select * from alert_samples_rows final where time_ns > {since:Int64}"
 
 Place = tuple[str, str]  # kind and key
@@ -70,6 +72,12 @@ class Shared:
         """Rows of alert_samples after a time."""
         with told():
             return self._cluster.rows(SAMPLES, {"since": since_ns})
+
+    def silent(self) -> list[str]:
+        """The collectors that were not heard of for a minute, and did not say that they stop."""
+        with told():
+            rows = self._cluster.rows(SILENT, {"since": time.time_ns() - SILENT_NS}, timeout_s=PATIENCE_S)
+        return [row["collector"] for row in rows]
 
     def changes(self) -> dict[str, dict[str, str | None]]:
         """By kind and key what others have changed since this was last asked, None where it is gone: at first all."""

@@ -23,7 +23,7 @@ from collector.seldom import Seldom
 from collector.times import MINUTE, WEEK
 
 EVERY_S = 1.5
-SAMPLES_S = 10.0
+SELDOM_S = 10.0
 LED = "evaluated last"  # in `meta`
 
 log = structlog.get_logger()
@@ -70,7 +70,8 @@ class Sharing:
         self._problem = ""
         self._led = meta.value(LED) == "yes"
         self._joined = self._taken = False
-        self._sampled = -SAMPLES_S
+        self._looked = -SELDOM_S
+        self._silent: list[str] = []
         self._seldom = Seldom()
         self._loop = Loop("sharing", self._work, failed=self._failed, niceness=WRITING, pause_s=lambda: EVERY_S)
 
@@ -108,13 +109,14 @@ class Sharing:
         self.shared.append(rows)
 
     def state(self) -> dict[str, Any]:
-        """For Health: which collector evaluates the rules as far as this one knows, whether it is this one, and why it
-        shares nothing.
+        """For Health: which collector evaluates the rules as far as this one knows, whether it is this one, why it
+        shares nothing, and which collectors fell silent.
         """
         return {
             "evaluates": self._lease.holder,
             "evaluates_here": self.evaluates(),
             "sharing_problem": self._problem,
+            "silent": self._silent,
         }
 
     def turn(self) -> None:
@@ -149,10 +151,16 @@ class Sharing:
         if self._led != self._lease.held():
             self._led = self._lease.held()
             self._meta.put(LED, "yes" if self._led else "")
-        if not self._taken and self._clock() - self._sampled >= SAMPLES_S:
+        if self._clock() - self._looked >= SELDOM_S:
+            self._look()
+            self._looked = self._clock()
+
+    def _look(self) -> None:
+        """At what may be seen a little later."""
+        self._silent = self.shared.silent()
+        if not self._taken:
             newest = self._taker.ledger.newest_sample_ns()
             self._taker.ledger.take_samples(self.shared.samples(max(newest - MINUTE, time.time_ns() - WEEK)))
-            self._sampled = self._clock()
 
     def _take(self) -> None:
         changes = self.shared.changes()

@@ -20,6 +20,7 @@ from collector.plural import plural
 from collector.settings import Settings
 
 SILENT_S = 60.0  # a collector says how far it is every ten seconds
+REMEDY = "start it, or if it never comes back, run misstep cluster forget"
 UNSET = "MISSTEP_CLUSTER is not set: write clickhouse://user:password@host:8123/database"
 
 
@@ -53,12 +54,27 @@ def check(settings: Settings) -> Iterator[str]:
         for row in cluster.rows("select * from collectors order by collector"):
             heard = (now - row["at_ns"]) / 1e9
             state = f"{plural(row['pending'], 'row')} not published yet" if row["pending"] else "all published"
-            silent = f", but not heard of for {heard:.0f} s" if heard > SILENT_S else ""
+            silent = f", but not heard of for {heard:.0f} s: {REMEDY} {row['collector']}" if heard > SILENT_S else ""
             yield f"collector {row['collector']}: {state}{silent}"
         for row in cluster.rows("select holder from leases_rows final order by term desc limit 1"):
             yield f"collector {row['holder']} evaluates the alert rules, or did last"
         [counted] = cluster.rows("select count() as n from events")
         yield plural(counted["n"], "event")
+
+
+def forget(settings: Settings, name: str) -> str:
+    """Waits no longer for a collector that is gone. Raises Unavailable, and Mistaken where it is not silent."""
+    with connected(settings) as cluster:
+        _raise_faults(cluster, settings)
+        found = {row["collector"]: row for row in cluster.rows("select * from collectors")}
+        if name not in found:
+            raise Mistaken(f"there is no collector {name!r}; there are: {', '.join(sorted(found)) or 'none'}")
+        row, now = found[name], time.time_ns()
+        if now - row["at_ns"] < SILENT_S * 1e9:
+            raise Mistaken(f"the collector {name} was heard of within the last minute: stop it first")
+        cluster.insert("collectors_rows", [row | {"version": now, "gone": 1}], f"{name}/forgotten/{now}")
+        lost = f"; {plural(row['pending'], 'row')} that it had not published are missing" if row["pending"] else ""
+        return f"answers no longer wait for {name}{lost}; what it published stays"
 
 
 def publish(settings: Settings, url: str) -> str:

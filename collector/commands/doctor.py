@@ -195,6 +195,9 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
     if (cluster := health.get("cluster")) and cluster["problem"]:
         waiting = f"cluster: {cluster['waiting_rows']:,} rows wait in the store"
         yield Check("warn", f"{waiting}, {cluster['problem']}", "misstep cluster check says more")
+    for name in cluster["silent"] if cluster else ():
+        told = f"cluster: the collector {name} is silent, and no answer is exact until it is back"
+        yield Check("warn", told, f"start it; if it never comes back, run misstep cluster forget {name}")
 
 
 def _sources(rows: list[dict[str, Any]], accepted: int, now: datetime) -> Iterator[Check]:

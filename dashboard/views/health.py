@@ -79,6 +79,8 @@ def _cluster(told: Mapping[str, Any]) -> str:
             "store and are published when it is back; nothing is lost while the disk has room."
         )
     has = f"{where} lacks {words.count(waiting)} rows" if waiting else f"{where} has everything"
+    if silent := told["silent"]:
+        has += f", but {words.plain(', '.join(silent))} fell silent: what is counted may lack something"
     if told["evaluates_here"]:
         return f"{has}; alert rules are evaluated here."
     return f"{has}; alert rules are evaluated by {words.plain(told['evaluates'] or 'nobody yet')}."
