@@ -417,8 +417,13 @@ def test_collectors_count_together_and_share_what_people_add(
         return [row["rule"] for row in each.get("/api/v1/alerts", state="firing")["rows"]]
 
     wait_until(lambda: all("both-fail" in firing(each) for each in (one, other)), found)
-    [told] = [row for row in follower.get("/api/v1/rules")["rows"] if row["name"] == "both-fail"]
-    assert (told["value"], told["state"]) == (4.0, "firing")
+
+    def told() -> list[tuple[float, str]]:
+        rows = follower.get("/api/v1/rules")["rows"]
+        return [(row["value"], row["state"]) for row in rows if row["name"] == "both-fail"]
+
+    wait_until(lambda: told() == [(4.0, "firing")], found)
+    wait_until(lambda: 'misstep_alerts_firing{rule="both-fail"' in HTTP.get(f"{holder.url}/metrics").text)
     metrics = [HTTP.get(f"{each.url}/metrics").text for each in (holder, follower)]
     assert [f"misstep_alerts_evaluating {float(n)}" in text for n, text in zip((1, 0), metrics, strict=True)] == [
         True
