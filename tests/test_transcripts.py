@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,27 @@ def test_stores_are_found_where_agents_put_them(tmp_path: Path, agent: str, envi
     path = lines(tmp_path / file, {})
     moved = {name: value.format(home=tmp_path) for name, value in environ.items()}
     assert [one.path for one in find([AGENTS[agent]], moved, tmp_path)] == [path]
+
+
+def test_a_database_that_its_agent_writes_to_is_read_on(tmp_path: Path) -> None:
+    """New rows stand in the log beside it, and the file itself is as it was; it is neither written nor locked."""
+    path = tmp_path / ".local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    shutil.copy(SAMPLES / "opencode/opencode.db", path)
+    positions = Positions(None)
+    with closing(sqlite3.connect(path)) as agent:
+        agent.execute("pragma journal_mode = wal")
+        before = len(read(tmp_path, "opencode", positions)[0])
+        assert read(tmp_path, "opencode", positions)[1].unchanged == 1
+        unchanged = path.read_bytes()
+        agent.execute("update part set data = replace(data, 'call_o1', 'call_new') where data like '%call_o1%'")
+        agent.commit()
+        assert path.read_bytes() == unchanged
+        sent, _ = read(tmp_path, "opencode", positions)
+        assert len(sent) == before
+        assert "call_new" in [one.get("call_id") for one in sent]
+        agent.execute("delete from part where data like '%call_new%'")  # nothing holds it
+        agent.commit()
 
 
 @pytest.mark.parametrize(

@@ -156,9 +156,24 @@ def _file(agent: Agent, store: Store, path: Path) -> Iterator[Found]:
     if not path.is_file():
         return
     found = Found(agent, store, path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
-    if store.form == "folder" and found.folder.is_dir():  # a further record is another file in it
-        found = replace(found, changed_ns=max(found.changed_ns, found.folder.stat().st_mtime_ns))
+    if (beside := _written_instead(found)) is not None:
+        found = replace(found, size=found.size + beside.st_size, changed_ns=max(found.changed_ns, beside.st_mtime_ns))
     yield found
+
+
+def _written_instead(found: Found) -> os.stat_result | None:
+    """What changes where the file itself does not: the folder of its records, the log of a database (an empty one is of
+    who reads it).
+    """
+    try:
+        if found.store.form == "folder":
+            return found.folder.stat()
+        if found.store.form == "sqlite":
+            log = found.path.with_name(found.path.name + "-wal").stat()
+            return log if log.st_size else None
+    except OSError:
+        pass
+    return None
 
 
 def _add(found: dict[tuple[str, int | str], Found], files: Iterable[Found]) -> None:
