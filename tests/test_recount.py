@@ -545,7 +545,7 @@ def test_alerts(
     expected = {"failing": f"{max(errors.values())}", "in-a-row": f"{max(still_open)}"}
     expected |= {"bad-rate": f"{rate * 100:.0f} %", "broken": f"{broken * 100:.0f} %"}
 
-    wait_until(lambda: all(row["value"] for row in running.get("/api/v1/rules")["rows"]), 60)
+    wait_until(lambda: all(row["value"] for row in running.get("/api/v1/rules")["rows"]))
     rows = table(open_app(running.url, "alerts"), "name", "value_text")
     assert {row["name"]: row["value_text"].split(" of ")[0].replace("\u00a0", " ") for row in rows} == expected
 
