@@ -12,6 +12,7 @@ import pytest
 LAYERS = (
     ("visible",),
     (
+        "alike",
         "errors",
         "files",
         "intervals",

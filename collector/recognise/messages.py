@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -91,17 +91,26 @@ class ModelTurn:
 
 
 ANSWER = ModelTurn()
+Found = Call | Result | ModelTurn
 
 
-def calls_and_results(messages: Any, *, answers: bool) -> Iterator[Call | Result | ModelTurn]:
+def calls_and_results(messages: Any, *, answers: bool) -> Iterator[Found]:
     """Calls, results and answers in messages (a list, an envelope around one, or the JSON text of these).
 
     Of messages written as events only those at the end that answer this request (`answers`), or only all others.
     """
+    return chain.from_iterable(walked(messages, answers=answers))
+
+
+def walked(messages: Any, *, answers: bool = False) -> list[Sequence[Found]]:
+    """The same message by message. None of it must be changed: equal messages are walked once."""
     messages = messages_in(messages)
     if isinstance(messages, dict) and messages.get("type") == "chat_messages":  # LangWatch's
         messages = messages.get("value")
-    return _walk(_events(messages, answers=answers))
+    messages = _events(messages, answers=answers)
+    if not isinstance(messages, list):
+        return [[*_walk(messages)]]
+    return [_walked(one) if isinstance(one, dict) else [*_walk(one, 1)] for one in map(parsed, messages)]
 
 
 def messages_in(value: Any) -> Any:
@@ -145,7 +154,7 @@ def _events(messages: Any, *, answers: bool) -> Any:
     return named[end:] if answers else named[:end]
 
 
-def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | ModelTurn]:
+def _walk(value: Any, depth: int = 0) -> Iterator[Found]:
     """Calls, results and answers in messages, parts and wrappers, in order."""
     if depth > 8:
         return
@@ -155,17 +164,25 @@ def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | ModelTurn]:
         yield from (Result(call_id, "", text.strip(), "") for call_id, text in blocks)
     elif isinstance(value, list):
         for one in value:
-            message = parsed(one) if depth < 2 else one
-            yield from _walked(message) if depth == 0 and isinstance(message, dict) else _walk(message, depth + 1)
+            yield from _walk(parsed(one) if depth < 2 else one, depth + 1)
     elif isinstance(value, dict):
         yield from _message(value, depth)
 
 
-_WALKED: Recent[Sequence[Call | Result | ModelTurn]] = Recent(WALKED_REMEMBERED)
+class Walked(list[Found]):
+    """What is in a message that is remembered: while it is, equal messages give the same object. `size` in bytes."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, found: Iterable[Found], size: int) -> None:
+        super().__init__(found)
+        self.size = size
 
 
-def _walked(message: dict[str, Any]) -> Sequence[Call | Result | ModelTurn]:
-    """What is in a message of a conversation, which must not be changed: equal messages are walked once."""
+_WALKED: Recent[Walked] = Recent(WALKED_REMEMBERED)
+
+
+def _walked(message: dict[str, Any]) -> Sequence[Found]:
     try:
         whole = msgspec.json.encode(message)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -174,12 +191,12 @@ def _walked(message: dict[str, Any]) -> Sequence[Call | Result | ModelTurn]:
         return [*_walk(message, 1)]
     mark = blake2b(whole, digest_size=16).digest()
     if (found := _WALKED.get(mark)) is None:
-        found = [*_walk(message, 1)]
+        found = Walked(_walk(message, 1), len(whole))
         _WALKED.put(mark, found)
     return found
 
 
-def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | ModelTurn]:
+def _message(value: dict[str, Any], depth: int) -> Iterator[Found]:
     if "lc" in value:
         value = _unserialised(value)
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES or value == BLANK:
@@ -228,7 +245,7 @@ def _is_tools(value: dict[str, Any], kind: str | None) -> bool:
     return _first(value, EVENT_RESULT_IDS if "event.name" in value else RESULT_IDS) != ""
 
 
-def _within(value: dict[str, Any], depth: int) -> Iterator[Call | Result | ModelTurn]:
+def _within(value: dict[str, Any], depth: int) -> Iterator[Found]:
     for name in WRAPPERS:
         part = value.get(name)
         if not part:

@@ -7,9 +7,8 @@ refused parameters, arguments that are not JSON). They are read and used, never 
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from collector.decode.record import Record
 from collector.recognise.identify import (
     bare_id,
     call_key,
-    counted_tools,
     hand_off,
     is_name,
     key64,
@@ -25,16 +23,15 @@ from collector.recognise.identify import (
     params_mark,
     whose,
 )
-from collector.recognise.messages import MARKS, Call, ModelTurn, Result, calls_and_results, messages_at, messages_in
+from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in, walked
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
 from collector.recognise.readings import Rules
 from collector.recognise.reasons import refusal_in
 from collector.recognise.result_texts import named_tool, never_ran, seeming_failure
+from collector.recognise.retold import Answered, conversation
 from collector.recognise.sources import Row
 from collector.report import ASKED_TWIN, RESULT_TWIN, Rank, Report, Role, Strength, each_twin, part_of
-
-Answered = tuple[Result, Call | None, int]  # a result, its call, how many results the model had seen before it
 
 CALLS = re.compile("[Tt]ool|unction")  # in the JSON text of an answer that asks for any
 FAILURES = frozenset(("error", "denied", "cancelled"))
@@ -73,9 +70,7 @@ def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
         if not MARKS.search(messages):
             return []
         messages = messages_in(messages)
-    read = _Conversation()
-    for found in calls_and_results(messages, answers=False):
-        read.add(found)
+    read = conversation(walked(messages))
     if len(read.results) > 1 and read.exchange < 0 and _unanswered(messages):
         read.exchange = len(read.results)
         read.results[-1] = (*read.results[-1][:2], read.exchange)
@@ -85,35 +80,6 @@ def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
         for result, call, turn in _in_order(known, read.calls)
         if result.tells
     ]
-
-
-class _Conversation:
-    """Results and their calls, as far as messages are read."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, Call] = {}
-        self.results: list[Answered] = []
-        self.exchange = -1  # how many results there were when the model last said something
-        self._waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
-        self._seen: Counter[str] = Counter()
-
-    def add(self, found: Call | Result | ModelTurn) -> None:
-        if isinstance(found, Result):
-            # Here already: a later call may have the same id.
-            call = _numbered(found, self._waiting, self._seen)
-            if call and call.call_id != found.call_id:
-                found = replace(found, call_id=call.call_id)
-            self.results.append((found, call or self.call_of(found), self.exchange))
-            return
-        self.exchange = len(self.results)
-        if isinstance(found, Call):
-            self.calls[bare_id(found.call_id, found.tool)] = found
-            self._waiting.setdefault(found.tool, deque()).append(found)
-        else:
-            self._waiting.clear()
-
-    def call_of(self, result: Result) -> Call | None:
-        return self.calls.get(bare_id(result.call_id, result.tool))
 
 
 def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]:
@@ -132,22 +98,6 @@ def _unanswered(messages: Any) -> bool:
     first = messages[0] if isinstance(messages, list) and messages else None
     asks = isinstance(first, dict) and first.get("role") in ("system", "developer", "user")
     return asks and not any(calls_and_results([first], answers=False))
-
-
-def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
-    """The call that this result answers, if its id is only the tool's name, or that with a number that restarts in each
-    message (instrumentation of Google's client): then both get a unique id.
-    """
-    calls = next((calls for tool in counted_tools(result.call_id) if (calls := waiting.get(tool))), None)
-    if not calls:
-        return None
-    call = next((one for one in calls if one.call_id == result.call_id), calls[0])
-    calls.remove(call)
-    if call.call_id == result.call_id:
-        seen[call.call_id] += 1
-        if (times := seen[call.call_id]) > 1:
-            call = replace(call, call_id=f"{call.call_id}.{times}")
-    return call
 
 
 def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
