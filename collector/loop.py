@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -71,11 +72,18 @@ class Loop:
                 time.sleep(self._pause_s())
 
 
-def step_back(niceness: int) -> None:
-    """Raises the niceness of the calling thread, where the system has one per thread."""
+def step_back(niceness: int, thread: int = 0) -> None:
+    """Raises the niceness of a thread, by default the calling one, where the system has one per thread."""
     if niceness and sys.platform == "linux":  # elsewhere niceness is the whole process's
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
+        thread = thread or threading.get_native_id()
+        with suppress(ProcessLookupError):  # it has ended
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
+
+
+def native_threads() -> set[int]:
+    """The threads of this process that libraries have started, where the system tells."""
+    ours = {thread.native_id for thread in threading.enumerate()}
+    return {int(thread) for thread in os.listdir("/proc/self/task")} - ours if sys.platform == "linux" else set()
 
 
 async def in_daemon(work: Callable[[], Result], name: str) -> Result:

@@ -8,7 +8,8 @@ create table if not exists changed (
   service               varchar,
   session               varchar,
   time_ns               bigint not null,
-  modelled              boolean            -- the models of its calls are found (collector/engine/duckdb/sql/models.sql): null, not yet
+  modelled              boolean,           -- the models of its calls are found (collector/engine/duckdb/sql/models.sql): null, not yet
+  added                 boolean            -- events were only added, or given models: only streaks and chains with the scope of such an event change
 );
 
 -- Time of the newest event of each service: it decides which streaks and chains are still open.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ from collector.query.streaks import (
     streaks_from_events,
     streaks_then,
 )
+from collector.recognise.identify import key64
 from tests.conftest import RunningCollector, misstep
 from tests.cpu import cpu_seconds
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, replacing
@@ -48,6 +50,7 @@ EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for generated eve
 LATER = replace(EVER, clock_ns=NOW - 10 * DAY + 2 * HOUR)  # some sessions are silent by then
 ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]
 SHOWN = ", ".join((*COLUMNS, "limit_times", "first_tool", "first_model"))
+SESSIONS = 60
 NOTED = "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
 JUDGED = "retried, recovered, identical_retry, recovered_identical, recovered_changed, attempts, seconds"
 
@@ -166,6 +169,58 @@ def test_what_is_kept_up_is_what_the_events_say(
     while store.keep_up(most):
         pass
     compared(store, [one])
+
+
+def generated(session: str, dice: random.Random) -> list[Event]:
+    """A session in order: streaks in all scopes, some over pauses, with the agent's own counts, and retries."""
+    events, time_ns = [], NOW - 20 * HOUR + dice.randrange(HOUR)
+    for number in range(dice.randrange(4, 30)):
+        time_ns += dice.choice([0, 1, MINUTE, 9 * MINUTE, 40 * MINUTE, HOUR, HOUR + 1])
+        failed_call = dice.random() < 0.5
+        outcome = dice.choice(["error", "error", "error", "denied", "cancelled"]) if failed_call else "ok"
+        one = event(0, time_ns=time_ns, session=session, outcome=outcome, received_ns=NOW - HOUR + dice.randrange(HOUR))
+        one |= {"event_id": key64(session, str(number)), "sequence": number if dice.random() < 0.8 else None}
+        one |= {"tool": dice.choice(["read", "read", "edit", None]), "target": dice.choice(["/a", "/b", None])}
+        one |= {"operation": dice.choice(["tool"] * 5 + ["model"]), "subagent": dice.choice([None, None, "helper"])}
+        one |= {"duration_ms": dice.choice([None, 5.0, 1_500.0]), "params_hash": dice.choice([1, 2, None])}
+        one |= {"input_tokens": dice.choice([None, 100]), "cost_usd": dice.choice([None, 0.25])}
+        if outcome == "error":
+            asks = dice.random() < 0.1
+            one |= {
+                "error_class": "ConsecutiveMistakeError" if asks else "FileNotFoundError",
+                "mistake": dice.random() < 0.7,
+            }
+            one |= {"target_guessed": dice.random() < 0.2 or None, "retry_after_ms": dice.choice([None, 60_000])}
+            one |= {"reported_streak": dice.choice([None, None, 1, 2])}
+        if one["operation"] == "model":
+            one |= {"model": dice.choice(["m1", "m2"]), "model_from": "record", "tool": None, "target": None}
+        events.append({name: value for name, value in one.items() if value is not None})
+    return events
+
+
+@pytest.mark.parametrize("late", [0.0, 0.05], ids=["in order", "some late or doubled"])
+def test_a_session_that_grows_is_kept_up_as_if_computed_at_once(store: Store, late: float) -> None:
+    """Many sessions at once, each in pieces; between them the keeper takes some, with what it kept of them before."""
+    dice = random.Random(4)
+    emptied(store)
+    left = [generated(f"s{number}", dice) for number in range(SESSIONS)]
+    for events in left:
+        if dice.random() < late * 4:
+            dice.shuffle(events)
+    seen: list[Event] = []
+    while any(left):
+        coming: list[Event] = []
+        for events in left:
+            size = dice.choice([0, 1, 3, 6])
+            coming, events[:] = coming + events[:size], events[size:]
+        again = [one for one in seen if dice.random() < late]
+        replacing(store, [one["event_id"] for one in again], coming + again)
+        seen = coming
+        for _ in range(dice.randrange(2)):
+            store.keep_up(SESSIONS * 2 // 3)
+    while store.keep_up():
+        pass
+    compared(store, [("session", "mistake"), ("target", "error")])
 
 
 @searching(0.12)  # each example holds several

@@ -30,7 +30,7 @@ from collector.journal.journal import Journal, pack, records_in
 from collector.journal.queue import Taker
 from collector.journal.waiting import Waiting
 from collector.journal.writer import Writer
-from collector.loop import step_back
+from collector.loop import WRITING, native_threads, step_back
 from tests.conftest import wait_until
 from tests.doors import span, taken, traces
 
@@ -411,4 +411,14 @@ def test_a_thread_that_steps_back_takes_no_other_with_it() -> None:
     thread.start()
     thread.join()
     assert found == [min(before + 5, 19)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_the_engine_s_own_threads_give_way_as_the_writer_does() -> None:
+    """Otherwise what the writer and the keeper have it do would be done before what clients wait for."""
+    before, others = os.getpriority(os.PRIO_PROCESS, 0), native_threads()
+    store = Store.open("duckdb://:memory:", {"threads": "3"})
+    found = {os.getpriority(os.PRIO_PROCESS, thread) for thread in native_threads() - others}
+    store.close()
+    assert found == {min(before + WRITING, 19)}
     assert os.getpriority(os.PRIO_PROCESS, 0) == before

@@ -76,7 +76,9 @@ class Changes:
     @property
     def changed(self) -> list[Row]:
         """Which sessions have other events now, from when on: the rows to be added to `changed`."""
-        return earliest(noted([*self.events, *self.old]))
+        replaced = {_whose(event) for event in self.old}
+        rows = earliest(noted([*self.events, *self.old]))
+        return [row | {"added": _whose(row) not in replaced} for row in rows]
 
 
 def noted(events: Iterable[Report]) -> Iterator[tuple[Whose, int]]:
@@ -84,10 +86,14 @@ def noted(events: Iterable[Report]) -> Iterator[tuple[Whose, int]]:
     may have its model.
     """
     for event in events:
-        whose, time_ns = (event.get("project"), event.get("service"), event.get("session")), event["time_ns"]
+        whose, time_ns = _whose(event), event["time_ns"]
         yield whose, time_ns
         if event.get("operation") == "model" and event.get("duration_ms"):
             yield whose, began_ns(event) - 1
+
+
+def _whose(event: Report | Row) -> Whose:
+    return event.get("project"), event.get("service"), event.get("session")
 
 
 def earliest(changed: Iterable[tuple[Whose, int]]) -> list[Row]:

@@ -147,13 +147,13 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, *,
             _run(cursor, statement, given)
         taken, changed = cursor.execute("select count(*), min(from_ns) from taken").fetchone() or (0, None)
         if taken:
-            given["changed_ns"] = changed
+            given |= {"changed_ns": changed, "high_ns": until}
             for statement in _statements("bounds"):
                 _run(cursor, statement, given)
             low, newest = cursor.execute(
                 "select (select min(begin_ns) from bounds), (select min(time_ns) from services)"
             ).fetchone() or (None, None)
-            given |= {"low_ns": low or 0, "high_ns": until, "newest_ns": newest}
+            given |= {"low_ns": low or 0, "newest_ns": newest}
             keep = _statements("keep")
             if noting:
                 keep = [*_statements("note_before"), *keep, *_statements("note_after")]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.errors import StoreError, StoreInUse
+from collector.loop import WRITING, native_threads, step_back
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,7 +53,10 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
         settings = {"temp_directory": f"{path}.tmp", **settings}
 
     def opened() -> duckdb.DuckDBPyConnection:
+        others = native_threads()
         engine = duckdb.connect(":memory:", config=dict(settings))
+        for thread in native_threads() - others:  # the engine's own work for all, mostly for the writer and the keeper
+            step_back(WRITING, thread)
         try:
             # Else the machine's; not known before its extension is loaded.
             engine.execute("set global TimeZone = 'UTC'")

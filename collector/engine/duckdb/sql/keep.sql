@@ -3,20 +3,29 @@
 -- Not `count(*) filter (…) over (… order by …)`: DuckDB 2.0 needs the square of a session's length for it (400,000 rows: 6.2 s,
 -- `count(case …)`: 0.05).
 -- Sums of fractions are rounded to a nanosecond and a billionth of a dollar, because their last bits depend on the order of addition.
-delete from kept_streaks using bounds b
-where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
-  and kept_streaks.project is not distinct from b.project
-  and kept_streaks.until_ns >= b.from_ns and kept_streaks.until_ns >= $changed_ns and not $nothing_kept;
+delete from kept_streaks where until_ns >= $changed_ns and rowid in (select row from open_streaks where anew);
 
-delete from kept_chains using bounds b
-where kept_chains.session = b.session and kept_chains.service is not distinct from b.service
-  and kept_chains.project is not distinct from b.project
-  and kept_chains.time_ns >= b.from_ns - $window and kept_chains.time_ns >= b.begin_ns and kept_chains.time_ns >= $low_ns
-  and not $nothing_kept;
+update {database}.main.kept_streaks as k set until_ns = o.until_ns, heard_ns = greatest(k.heard_ns, o.heard_ns)
+from (
+  select any_value(o.row) as row, greatest(any_value(o.until_ns), max(h.time_ns) + $idle) as until_ns, max(h.heard_ns) as heard_ns
+  from open_streaks o join heard h using (number) where not o.anew and h.part = 0
+  group by o.row, o.until_ns having min(h.time_ns) <= o.until_ns
+) as o
+where k.rowid = o.row;
+
+delete from kept_chains where time_ns >= $changed_ns - $window
+  and rowid in (select row from open_chains c join bounds b using (number) where c.anew and c.time_ns >= b.begin_ns);
+
+-- Of a chain that stays open, the last record of its session within its half hour.
+create or replace temporary table lasting as
+select c.row, c.time_ns, h.heard_ns from (from open_chains where not anew and lasts) as c
+  asof join heard h on h.number = c.number and h.time_ns <= c.time_ns + $window;
+
+update {database}.main.kept_chains as k set heard_ns = l.heard_ns from lasting l where k.rowid = l.row and k.heard_ns < l.heard_ns;
 
 create or replace temporary table told as
 select e.event_id, e.time_ns, e.received_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
-  e.input_tokens, e.output_tokens, e.cost_usd, {acted_on} as acted_on, {dimensions}, b.from_ns, b.number
+  e.input_tokens, e.output_tokens, e.cost_usd, {acted_on} as acted_on, {dimensions}, b.from_ns, b.number, b.added
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service and e.project is not distinct from b.project
 where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 
@@ -31,11 +40,11 @@ from (
     count(case when tool_call and ok then 1 end) over (
       partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
   from (                -- `idle`: more than an hour has passed since the session's previous event
-    select event_id, number, from_ns, time_ns, received_ns, coalesce(sequence, {last}) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok,
+    select event_id, number, added, from_ns, time_ns, received_ns, coalesce(sequence, {last}) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok,
       outcome = 'error' as error, outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks,
-      reported_streak, params_hash, retry_after_ms, duration_ms, hash(subagent) as helper,
-      case when tool is not null then hash(subagent, tool) end as tool_key,
-      case when tool is not null and acted_on is not null then hash(subagent, tool, acted_on) end as target_key,
+      reported_streak, params_hash, retry_after_ms, duration_ms, hash(number, 'session', subagent) as helper,
+      case when tool is not null then hash(number, 'tool', subagent, tool) end as tool_key,
+      case when tool is not null and acted_on is not null then hash(number, 'target', subagent, tool, acted_on) end as target_key,
       hash(subagent, operation, tool, acted_on) as chain_key,
       row_number() over session_order as place,
       coalesce(time_ns - lag(time_ns) over session_order > $idle, false) as idle,
@@ -58,7 +67,7 @@ with scoped as (        -- calls in each scope, with the number of earlier succe
     select *, 'tool' as scope, tool_key as key from ordered where tool_key is not null union all
     select *, 'target' as scope, target_key as key from ordered where target_key is not null
   )
-  where tool_call and (ok or error or denied)
+  where tool_call and (ok or error or denied) and (not added or key in (select scope from scopes))
   window scope_order as (partition by number, part, scope, key order by place)
 ),
 calls as (              -- those that count, of each kind; errors between two successes that are all mistakes are the same streak for both
@@ -125,7 +134,7 @@ order by scope, kind;
 
 insert into kept_chains by name
 select told.* exclude (
-    from_ns, received_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, acted_on, number),
+    from_ns, received_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, acted_on, number, added),
   retried, chain.next_id, again.duration_ms as next_duration_ms, coalesce(again.asked_by, chain.next_id) as next_request, honoured, repaired, identical_retry, same, attempts, seconds, heard_ns
 from told join (
   select event_id,
@@ -140,7 +149,7 @@ from told join (
     case when mended.time_ns - time_ns <= $window then (mended.time_ns - time_ns) / 1e9 end as seconds,
     case when mended.time_ns - time_ns <= $window then null else heard_in_window_ns end as heard_ns
   from (
-    select event_id, error, time_ns, from_ns, params_hash, retry_after_ms, step, heard_in_window_ns,
+    select event_id, error, time_ns, from_ns, added, params_hash, retry_after_ms, step, heard_in_window_ns,
       lead(time_ns) over chain as next_ns,
       lead(time_ns - coalesce(duration_ms, 0) * 1e6) over chain as next_start_ns,
       lead(event_id) over chain as next_id,
@@ -151,11 +160,13 @@ from told join (
     window chain as (partition by number, chain_key order by step)
   )
   where error and time_ns >= from_ns - $window
+    and (not added or time_ns >= from_ns or event_id in (select event_id from open_chains where anew))
 ) as chain using (event_id) left join told as again on again.event_id = chain.next_id;
 
 insert into stale_chains
-select distinct time_ns - time_ns % $hour from told
-where outcome = 'error' and time_ns >= from_ns - $window and time_ns - time_ns % $hour not in (select time_ns from stale_chains);
+select distinct time_ns - time_ns % $hour
+from (select time_ns from told where outcome = 'error' and time_ns >= from_ns - $window union all select time_ns from lasting)
+where time_ns - time_ns % $hour not in (select time_ns from stale_chains);
 
 create or replace temporary table found as
 select e.project, e.service, max(e.time_ns) as time_ns

@@ -66,5 +66,5 @@ where changed.session is not distinct from u.session and changed.service is not 
 
 -- Their hours are counted anew; all are, if nothing is kept.
 insert into changed
-select any_value(project), any_value(service), any_value(session), min(time_ns), true from modelled join unmodelled u on u.rowid = modelled.part
+select any_value(project), any_value(service), any_value(session), min(time_ns), true, true from modelled join unmodelled u on u.rowid = modelled.part
 where not $nothing_kept group by u.rowid, time_ns // $hour

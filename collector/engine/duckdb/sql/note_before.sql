@@ -5,4 +5,4 @@ where k.until_ns >= $changed_ns;
 
 create or replace temporary table old_chains as
 select k.* from kept_chains k semi join bounds b on k.session = b.session and k.service is not distinct from b.service
-where k.time_ns >= $low_ns
+where k.time_ns >= least($low_ns, $changed_ns - $window)

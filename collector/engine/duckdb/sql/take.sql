@@ -1,7 +1,11 @@
--- Takes the sessions that changed and whose calls have their models, and the time from which each did.
+-- Takes the sessions that changed and whose calls have their models, the time from which each did, and whether events were only added.
 create or replace temporary table taken as
-select project, service, session, min(time_ns) as from_ns from changed where modelled and time_ns between $first_ns and $last_ns
-group by all order by from_ns limit $most;
+select row_number() over () as number, *
+from (
+  select project, service, session, min(time_ns) as from_ns, bool_and(coalesce(added, false)) as added from changed
+  where modelled and time_ns between $first_ns and $last_ns
+  group by all order by from_ns limit $most
+);
 
 create or replace temporary table touched as
 select distinct c.time_ns - c.time_ns % $hour as time_ns
