@@ -89,9 +89,10 @@ class Cluster:
         *,
         settings: Mapping[str, str] | None = None,
         timeout_s: float = ANSWER_S,
+        tries: int = TRIES,
     ) -> list[dict[str, Any]]:
         """The rows of a statement without `format`; integers of 64 bits are integers."""
-        answer = self.run(sql, params, settings={**ROWS, **(settings or {})}, timeout_s=timeout_s)
+        answer = self.run(sql, params, settings={**ROWS, **(settings or {})}, timeout_s=timeout_s, tries=tries)
         told = msgspec.json.decode(answer) if answer else {"meta": (), "data": ()}
         names = [column["name"] for column in told["meta"]]
         return [dict(zip(names, row, strict=True)) for row in told["data"]]

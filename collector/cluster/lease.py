@@ -19,7 +19,7 @@ NAME = "alerts"
 RENEW_S = 8.0
 HOLDS_S = 18.0  # after the renewal began; one that is older is not renewed, but a new term claimed
 TAKEN_OVER_S = 40.0  # more than twice HOLDS_S
-PATIENCE_S = 5.0
+PATIENCE_S = 5.0  # and one attempt: the next is a moment away
 LAST = """
   select term, holder, released, (toUnixTimestamp64Nano(now64(9)) - toInt64(version)) / 1e9 as age_s
   from leases_rows final where name = {name:String} order by term desc limit 1
@@ -70,7 +70,7 @@ class Lease:
         self._renewed, self._until = began, began + HOLDS_S if mine else self._clock()
 
     def _last(self) -> dict[str, Any]:
-        rows = self._cluster.rows(LAST, {"name": NAME}, timeout_s=PATIENCE_S)
+        rows = self._cluster.rows(LAST, {"name": NAME}, timeout_s=PATIENCE_S, tries=1)
         return rows[0] if rows else {}
 
     def _write(self, term: int, token: str, released: int = 0) -> None:

@@ -21,7 +21,7 @@ from collector.times import MINUTE
 
 FOR_GOOD = 4_000_000_000  # in 2096: times of ClickHouse end soon after
 OVERLAP_NS = MINUTE  # servers' clocks differ, and what is written becomes visible later
-PATIENCE_S = 5.0
+PATIENCE_S = 5.0  # and one attempt: the next is a moment away
 CHANGED = """
   select kind, key, max(version) as last, argMax(value, version) as text, argMax(gone, version) as over
   from shared_rows group by kind, key having last > {since:UInt64}
@@ -71,12 +71,12 @@ class Shared:
     def samples(self, since_ns: int) -> list[dict[str, Any]]:
         """Rows of alert_samples after a time."""
         with told():
-            return self._cluster.rows(SAMPLES, {"since": since_ns})
+            return self._cluster.rows(SAMPLES, {"since": since_ns}, tries=1)
 
     def silent(self) -> list[str]:
         """The collectors that were not heard of for a minute, and did not say that they stop."""
         with told():
-            rows = self._cluster.rows(SILENT, {"since": time.time_ns() - SILENT_NS}, timeout_s=PATIENCE_S)
+            rows = self._cluster.rows(SILENT, {"since": time.time_ns() - SILENT_NS}, timeout_s=PATIENCE_S, tries=1)
         return [row["collector"] for row in rows]
 
     def changes(self) -> dict[str, dict[str, str | None]]:
@@ -85,7 +85,7 @@ class Shared:
             self._written, began = {}, self._writes
         since = max(0, self._newest - OVERLAP_NS)
         with told():
-            rows = self._cluster.rows(CHANGED, {"since": since}, timeout_s=PATIENCE_S)
+            rows = self._cluster.rows(CHANGED, {"since": since}, timeout_s=PATIENCE_S, tries=1)
         self._newest = max([self._newest, *(row["last"] for row in rows)])
         found: dict[str, dict[str, str | None]] = {}
         with self._lock:
@@ -106,7 +106,7 @@ class Shared:
     def one(self, kind: str, key: str) -> Value:
         """A value as it is now."""
         with told():
-            rows = self._cluster.rows(ONE, {"kind": kind, "key": key}, timeout_s=PATIENCE_S)
+            rows = self._cluster.rows(ONE, {"kind": kind, "key": key}, timeout_s=PATIENCE_S, tries=1)
         if not rows:
             return Value(None, 0)
         return Value(None if rows[0]["over"] else rows[0]["text"], rows[0]["last"])
