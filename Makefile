@@ -26,7 +26,7 @@ report: $(LOCKED) ## what the agents on this machine keep getting wrong, from th
 test test-deep check: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(LOCKED) .venv/.node .venv/.stack .venv/.chromium .venv/.adapters ## every claim, the browser's too
-	$(BIN)/pytest -n 2 --dist worksteal -m "not deep"
+	MISSTEP_SLOW=$${MISSTEP_SLOW:-fail} $(BIN)/pytest -n 2 --dist worksteal -m "not deep"
 
 test-deep: $(LOCKED) .venv/.node .venv/.stack .venv/.chromium .venv/.adapters ## larger searches: more examples, soaks, all widths and themes
 	MISSTEP_EXAMPLES=$${MISSTEP_EXAMPLES:-400} $(BIN)/pytest -n 2 --dist worksteal --timeout 3600 -m "deep or search"

@@ -15,6 +15,7 @@ from collector.correlate.pacing import Later
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, spans, taken, through
+from tests.search import EXAMPLES
 
 
 def burst(*at_ms: int) -> list[Batch]:
@@ -103,5 +104,5 @@ def test_neither_restarts_nor_failed_commits_nor_order_change_what_is_one_event(
     assert sorted(said, key=str) == expected
     chance = random.Random(7)
     for fails in (False, True):
-        for _ in range(12):
+        for _ in range(max(3, EXAMPLES // 8)):
             assert restarted(chance.sample(batches, len(batches)), fails=fails) == whole

@@ -352,7 +352,7 @@ def test_a_fork_with_the_names_of_its_original_is_known_by_its_version(
 
 def test_random_names_do_not_grow_the_plans() -> None:
     sources = load_sources()
-    scope = Scope({}, "s", "", [Record("span", f"name {number}", {f"key {number}": number}) for number in range(5000)])
+    scope = Scope({}, "s", "", [Record("span", f"name {number}", {f"key {number}": number}) for number in range(2500)])
     recognise([scope], sources)
     plan = sources.plan("", "s")
     assert len(plan._names) <= 2000

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from dashboard import launch
 from tests.conftest import HTTP, RunningCollector, free_port, wait_until
 
-expect.set_options(timeout=20_000)  # beside other tests a page may take longer than the five seconds that are usual
+expect.set_options(timeout=60_000)  # beside other tests a page may take longer than the five seconds that are usual
 # The tables that are wider than their frames, each as its headings.
 CUT = """() => [...document.querySelectorAll('.link-table .frame')]
     .filter(frame => frame.scrollWidth > frame.clientWidth).map(frame => frame.querySelector('thead').innerText)"""
@@ -164,7 +164,9 @@ class Tab:
 @pytest.fixture(scope="package")
 def page(browser: Browser) -> Page:
     """The one tab of most tests, one after the other: a new one takes longer than what they look at."""
-    return browser.new_context().new_page()
+    opened = browser.new_context().new_page()
+    opened.set_default_timeout(60_000)
+    return opened
 
 
 @pytest.fixture
