@@ -154,15 +154,15 @@ def _checked(agent: Agent, rows: pl.DataFrame, page: Page) -> Iterator[Step]:
     yield Step(f"Anything from {words.plain(agent.title)}", "told" if rows.height else "waiting", detail)
     yield _calls(rows)
     yield from _facts(rows.filter("tool_data"))
-    checks = [check for text in rows["checks"] for check in components.as_json(text) or ()]
+    checks = [check for text in rows["checks"].to_list() for check in components.as_json(text) or ()]
     for each in agent.untold:
         yield _switch(each, {check["state"] for check in checks if check["what"] == each["what"]})
 
 
 def _facts(rows: pl.DataFrame) -> Iterator[Step]:
     """What each call should say, and whether calls say it."""
-    shares = [components.as_json(text) or {} for text in rows["coverage"]]
-    cures = [components.as_json(text) or {} for text in rows["remedies"]]
+    shares = [components.as_json(text) or {} for text in rows["coverage"].to_list()]
+    cures = [components.as_json(text) or {} for text in rows["remedies"].to_list()]
     for fact, (what, lost) in FACTS.items():
         told = [share[fact] for share in shares if share.get(fact) is not None]
         if not told:

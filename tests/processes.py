@@ -1,7 +1,7 @@
 """Which tests start processes, read from what they use, and how much CPU time a test may take, its processes' included.
 
 `make check` runs those that start none. A test that is said to start none and does fails. The fast set is all tests but
-those marked `deep`: one that takes more than `MOST_S` and is not named in `tests/slow.toml` is listed at the end, and one
+those marked `deep`: one that takes more than `MOST_S` and is not named in `tests/slow.toml` is listed at the end. One
 that takes `NOISE` times as much, which no neighbour on the machine explains, fails where MISSTEP_SLOW=fail is set, as
 `make test` does. MISSTEP_TIMES=FILE appends what each test took.
 """
