@@ -102,6 +102,7 @@ _LINE_START = _pattern(
 _NEXT_LINE = re.compile(rb":[ \t]*(?:\r?\n){1,2}(?P<value>[^\s\"'`:=,;(){}<>\\]{5,100})[ \t]*(?:[\r\n\"']|\Z)")
 _DIFF_LINE = re.compile(rb"[^\\](?:\n|\\n)-\Z")  # after a backslash it is a flag: the command goes on
 _TEST = re.compile(rb":(?:\w+::.*|[A-Za-z]+_\w+|Tests?[A-Z]\w*)(?:\[.*)?")  # test_token.py::test_x, auth::tests::x
+_ARN = re.compile(rb"arn:aws[\w-]{0,12}:secretsmanager:[\w-]{0,20}:\d{0,12}:\Z")  # followed by secret:name
 _PASSED = re.compile(rb"PASS Test[A-Z]\w*")
 _ENVIRONMENT_FLAG = re.compile(rb"(?:-e|--env) \Z")
 _AFTER_FLAG = frozenset(word.encode() for word in WORDS["after_flag"])
@@ -242,6 +243,8 @@ def _rule(text: bytes, start: int, end: int, keys: Keys) -> Rule | None:
 
 
 def _means_something_else(place: _Place, keys: Keys) -> bool:
+    if _ARN.search(place.text, max(0, place.key - 70), place.key):
+        return True
     if place.is_variable and (
         place.notation == "space" or place.text[place.after.end() : place.after.end() + 1] in (b"?", b"+")
     ):

@@ -21,9 +21,12 @@ _STILL_IT = frozenset(WORDS["still_it"])
 _BEFORE_IT = frozenset(WORDS["before_it"])
 _HARMLESS = re.compile(
     r"""(?ix) tokeni[sz] | author(?!iz|is) | authoriz(?!ation) | token_?type | max_?tokens | num_?tokens | tokens?_per
-    | design_?tokens? | (?:page|next|continuation|cancellation|sync)_?token | public_?key | idempotency | secret_?name
+    | design_?tokens?
+    | (?:page|next|continuation|cancellation|sync|lock|starting|forward|backward|pagination|resume)_?token
+    | client_?request_?token
+    | public_?key | idempotency | secret_?name
     | (?:export|list|delete|import)_?secret_?(?:sub)?keys? | key_?name | access_key_id$ | (?:existing|pull)_?secrets?$
-    | passwordless | keyboard | monkey | secretary | password_?(?:hash|salt)_(?:algorithm|rounds)
+    | passwordless | keyboard | tiktoken | monkey | secretary | password_?(?:hash|salt)_(?:algorithm|rounds)
     | (?:by|com|encom|sur|tres|over|under|first|second|multi|single|render|shader|forward|backward|dry)
       _?pass(?![a-z])"""
 )

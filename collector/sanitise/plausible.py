@@ -43,7 +43,7 @@ _PLACEHOLDER = _pattern(
     | \?+ | __\w+__ | !{{1,2}}[a-z]+
       # masked
     | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}
-    | [\w-]{{0,8}}(?:\*{{3,}}|\.{{3,}}|x{{6,}}|\xe2\x80\xa6)[\w-]{{0,4}}
+    | (?:%[sdr][:@/\ ]?){{2,4}} | :?[\w-]{{0,8}}(?:\*{{3,}}|\.{{3,}}|x{{6,}}|\xe2\x80\xa6)[\w-]{{0,4}}
     | {_VENDOR}(?:[x*.\#]{{2,}}|\xe2\x80\xa6)?[-_]? | \$2[aby]?\$(?:\d\d\$)?\.{{3}}
       # a reference to a secret elsewhere
     | (?:op|vault|ssm|secretsmanager|keyvault|arn|env|file|ref|gcpsm|awssm|azurekv|keychain|keyring|secret|secretref
@@ -51,9 +51,11 @@ _PLACEHOLDER = _pattern(
     | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps
         |inputs|github|params|props|state|ctx|req|request|args|options|opts|event|response|res|body|form|user|node
         |parsed) [.\[][\w.\[\]"']*!?
+    | [a-z]{{2,8}}_ | [a-z]{{2,16}}= | [A-Z][A-Z0-9_]{{1,60}}_\*
     | (?:id|type|src|source|username|user)=[a-z_.-]+\d? | [A-Z][A-Z0-9_]*=\$(?:\{{?[A-Za-z_]\w*\}}?)?
       # a call without a literal of its own, a regular expression, a range of versions
     | [a-z]{{3,}}(?:(?:_|\.|::)[a-z]{{2,}}){{0,8}}+\((?:["'][\w./-]*["'])?\)?
+    | [A-Za-z_.|()?]{{0,60}}[.]\*[A-Za-z_.*|()?]{{0,60}}(?:/[gimsu]{{0,3}})?
     | [.][*+]\??(?:\)?[/|\#"'][a-z_]*[=:]?(?:[*x.]+|\$\{{?\w+\}}?|\\\d|[<\[][\w\ ]+[>\]])?[/|\#]?[gi]{{0,2}}["']?)?
     | \^?(?:\[[^\[\]]*\](?:[*+?]|\{{\d+,?\d*\}})?){{1,8}}+\$? | [\^~]\d+(?:\.\d+){{1,2}}
     | sha(?:1|256|384|512)-[\w+/=]+ | (?:required|nullable|sometimes)(?:\|[\w:,]+)+
@@ -81,11 +83,13 @@ _SEGMENT = _pattern(
 )
 _CODE = _pattern(
     r"""[\w.:>$\#-]*\w\((?:[^)\#^%~|]* | .*\)(?:[^\w\#^%~@].*)?)
-    | [!&*]+[A-Za-z_$][\w$.]* | [a-z_-]+(?::[a-z_-]+)+:\d+
-    | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_][\w.]*\[.*
+    | [!&*]+[A-Za-z_$][\w$]*(?:(?:\?\.|->|[.:])[\w$.:]*)? | [a-z_-]+(?::[a-z_-]+)+:\d+
+    | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)\#?[A-Za-z_$][\w$]*)+ | [A-Za-z_][\w.]*\[.*
     | [-!&*]?[\w.]+\s(?:\+|\|\||&&|\?\?|==|!=|=>|or|if)\s.*
     | (?:new|await|not|lambda|function|async|return|None|null|nil)\b.*"""
 )
+_OPTION = re.compile(rb"[a-z]{2,16}=(?P<value>[^=]+)")  # --api-key provider=<key>
+_EMPHASIS = re.compile(rb"[*_]{0,3}[A-Za-z]+(?:-[A-Za-z]+)*:?[*_]{2,3}:?")  # a word of a heading: **override**
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX = re.compile(rb"[0-9a-fA-F]{16,}")
 _LETTERS = re.compile(rb"[A-Za-z]+")
@@ -114,7 +118,10 @@ _REGEX = re.compile(rb"\\[wdsbWDS]")
 
 def placeholder(value: bytes) -> bool:
     """Whether the value stands for a secret that is elsewhere, or for none."""
+    value = value.rstrip(b"`")  # of Markdown
     if _PLACEHOLDER.fullmatch(value) or _SAYS_PLACEHOLDER.fullmatch(value) or MARK.fullmatch(value):
+        return True
+    if (option := _OPTION.fullmatch(value)) and placeholder(option["value"]):
         return True
     rest = _INTERPOLATION.sub(b"", value)
     return len(rest) < len(value) and (len(rest) < 6 or not looks_random(rest.strip(b"-_./:=")))
@@ -169,6 +176,8 @@ def _is_chosen(value: bytes) -> bool:
 
 def prose_secret(value: bytes, check: str) -> bool:
     """The same in running text, where the value may just be the next word: it must not look like a word."""
+    if _EMPHASIS.fullmatch(value):
+        return False
     if check == "given":
         return len(value) >= 5 and _strong(value)
     return len(value) >= (10 if check == "word-proof" else 16) and looks_random(value) and not harmless(value)
