@@ -50,7 +50,7 @@ EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for generated eve
 LATER = replace(EVER, clock_ns=NOW - 10 * DAY + 2 * HOUR)  # some sessions are silent by then
 ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]
 SHOWN = ", ".join((*COLUMNS, "limit_times", "first_tool", "first_model"))
-SESSIONS = 60
+SESSIONS = 30
 NOTED = "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
 JUDGED = "retried, recovered, identical_retry, recovered_identical, recovered_changed, attempts, seconds"
 
@@ -211,7 +211,7 @@ def test_a_session_that_grows_is_kept_up_as_if_computed_at_once(store: Store, la
     while any(left):
         coming: list[Event] = []
         for events in left:
-            size = dice.choice([0, 1, 3, 6])
+            size = dice.choice([0, 2, 9])
             coming, events[:] = coming + events[:size], events[size:]
         again = [one for one in seen if dice.random() < late]
         replacing(store, [one["event_id"] for one in again], coming + again)
