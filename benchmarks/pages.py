@@ -46,7 +46,8 @@ UNITS = {"h": 3600, "d": 86_400}
 WATCH = """
 const undrawn = ({type, target}) => (type === 'childList' ? target : target.parentElement)?.closest?.('canvas');
 const answers = ['stMetric', 'stVegaLiteChart', 'stDataFrame', 'stAlert', 'stText', 'stCode', 'stJson']
-  .map(name => `[data-testid=${name}]`).concat('[data-testid=stMain] [data-testid=stPageLink]',
+  .map(name => `[data-testid=${name}]`).concat('.link-table tr', '.recorder svg',
+    '[data-testid=stMain] [data-testid=stPageLink]',
     '[data-testid=stMain] [data-testid=stMarkdown]:not(:has([data-testid=stCaptionContainer]))').join(',');
 window.seen = {first: 0, last: 0, runs: 0};
 new MutationObserver(changes => {

@@ -21,7 +21,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that failed or was denied, with the next calls of its session and sub-agent, in their order.
+    """A call that failed or was denied, with the successes among the next calls of its session and sub-agent, in order.
 
     `scope` is the repository, else the service. `tokens` and `cost_usd` are those of the model request that asked for
     it, None where they are not told; `duration_ms` is the call's own.

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 READ_CHARS = 1_000  # of a command or a message
+REMEMBERED = 8_192  # shapes: the same few commands and paths are asked about again and again
 MOST_WORDS = 40
 # Between commands of one line; a pipe's first command is the one whose result counts.
 BETWEEN = re.compile(r"&&|\|\||[;|\n]")
@@ -53,17 +55,9 @@ class Commands:
 
     def shape(self, command: str) -> str | None:
         """`cd web && CI=1 pnpm test -- a.ts` is `pnpm test`; None if there is no program in it."""
-        words = _program(command[:READ_CHARS])
-        if not words:
-            return None
-        found, rest = self._run(words)
-        if found and found[-1] in self.with_sub_command:
-            found, rest = [*found, *rest[:1]], rest[1:]
-        if tuple(found[-2:]) in self.deeper:
-            found += rest[:1]
-        return " ".join(found) or None
+        return _shape(self, command[:READ_CHARS])
 
-    def _run(self, words: list[str]) -> tuple[list[str], list[str]]:
+    def run(self, words: list[str]) -> tuple[list[str], list[str]]:
         """The program with the runners before it, and the words after it that may name what it does."""
         found: list[str] = []
         while words:
@@ -84,6 +78,19 @@ class Commands:
         """Whether two shapes try the same: the last word is equal, or the programs are alike."""
         last, others = (shape.split()[-1].rstrip(VERSION) or shape for shape in (one, other))
         return last == others or any({last, others} <= each for each in self.alike)
+
+
+@lru_cache(REMEMBERED)
+def _shape(commands: Commands, command: str) -> str | None:
+    words = _program(command)
+    if not words:
+        return None
+    found, rest = commands.run(words)
+    if found and found[-1] in commands.with_sub_command:
+        found, rest = [*found, *rest[:1]], rest[1:]
+    if tuple(found[-2:]) in commands.deeper:
+        found += rest[:1]
+    return " ".join(found) or None
 
 
 def _pair(words: str) -> tuple[str, str]:
@@ -107,6 +114,7 @@ def _program(command: str) -> list[str]:
     return []
 
 
+@lru_cache(REMEMBERED)
 def path(target: str, scope: str) -> str | None:
     """The path below the repository; None if it is of one run only, such as a temporary file, or a command."""
     inside = target.removeprefix(scope).lstrip("/") if scope and target.startswith(scope + "/") else target

@@ -1,4 +1,4 @@
-"""Failed and denied calls, each with the calls that followed it."""
+"""Failed and denied calls, each with the successes that followed it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from collector.engine import Reads
 from collector.lessons.call import Failure, failure
+from collector.lessons.next import WITHIN_SECONDS
 from collector.query.filters import Selection
 from collector.query.statement import load
 from collector.streak_rules import LAST
+from collector.times import SECOND
 
 MOST_FAILURES = 20_000  # the newest; a mistake that recurs is among them
 MOST_FOLLOWING = 8
@@ -18,13 +20,18 @@ def failed_calls(
     store: Reads, selection: Selection, wanted: str, bound: Mapping[str, object], timeout_s: float = 30
 ) -> list[Failure]:
     """The newest of the selection that meet the condition `wanted`, with parameters `bound`; at most 20,000."""
+    given = {**selection.params(), **bound}
+    about = {"wanted": wanted, "rows": MOST_FAILURES}
+    oldest = store.rows(load("oldest_failure").format(where=selection.where(), **about), given, timeout_s=timeout_s)
+    if (oldest_ns := oldest[0]["oldest_ns"]) is None:
+        return []
     sql = load("failed_calls").format(
-        where=selection.where(),
-        wanted=wanted,
-        start=selection.start,
+        where=selection.where("$oldest_ns"),
+        oldest="$oldest_ns",
         until=selection.until,
         last=LAST,
         most=MOST_FOLLOWING,
-        rows=MOST_FAILURES,
+        within=int(WITHIN_SECONDS * SECOND),
+        **about,
     )
-    return [failure(row) for row in store.rows(sql, {**selection.params(), **bound}, timeout_s=timeout_s)]
+    return [failure(row) for row in store.rows(sql, given | {"oldest_ns": oldest_ns}, timeout_s=timeout_s)]

@@ -7,9 +7,10 @@ often they were tried. `collector/lessons/` decides; nothing here is estimated b
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from collector.lessons.shapes import path
 from collector.query.effects import effects
 from collector.query.failed_calls import failed_calls
 from collector.query.filters import Selection
+from collector.query.hours import counted
 from collector.query.lesson_marks import marks
 from collector.query.statement import Row, arranged, load, order_by
 
@@ -129,46 +131,81 @@ def _attempts(
     rows = store.rows(
         load("attempts").format(where=selection.about_call().where()), selection.params() | asked, timeout_s=timeout_s
     )
+    found_by = _by_shape(rows, table)
     failure_only = frozenset(selection.failure_only)
-    return {one.id: _tried(one, rows, table, failure_only) for one in found}
+    return {one.id: _tried(one, found_by, failure_only) for one in found}
 
 
-def _tried(one: Candidate, rows: Iterable[Row], table: Lessons, failure_only: frozenset[str]) -> Attempts:
-    same = [row for row in rows if row["scope"] == one.scope and _is_attempt(one, row, table)]
+def _by_shape(rows: Iterable[Row], table: Lessons) -> Mapping[tuple[str, str, str], list[Row]]:
+    """Rows of attempts by scope, what their shape is made of, and shape; one row has several."""
+    found: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        for of, shape in _shapes(row, table).items():
+            if shape:
+                found[row["scope"], of, shape].append(row)
+    return found
+
+
+def _shapes(row: Row, table: Lessons) -> Mapping[str, str | None]:
+    call = Call(row["tool"] or "", "", row["tool_kind"], row["target"])
+    return {
+        "command": shape_of_command(call, table), "path": path(call.target, row["scope"]) if call.target else None,
+        "server": row["mcp_server"], "host": call.target, "tool": call.tool, "parameter": call.tool,
+    }  # fmt: skip
+
+
+def _tried(
+    one: Candidate, found_by: Mapping[tuple[str, str, str], Sequence[Row]], failure_only: frozenset[str]
+) -> Attempts:
+    same = [row for shape in _asked_for(one) for row in found_by.get((one.scope, one.kind.of, shape), ())]
     rated = any(row["source"] not in failure_only for row in same)
     return Attempts(max(sum(row["calls"] for row in same), len(one.failures)), rated)
 
 
-def _is_attempt(one: Candidate, row: Row, table: Lessons) -> bool:
-    call = Call(row["tool"] or "", "", row["tool_kind"], row["target"])
+def _asked_for(one: Candidate) -> Iterable[str]:
+    """The shapes of attempts at what a candidate is about: of a host, the targets that named it."""
     match one.kind.of:
-        case "command":
-            return shape_of_command(call, table) == one.shape
-        case "path":
-            return bool(call.target) and path(call.target or "", one.scope) == one.shape
-        case "server":
-            return bool(row["mcp_server"] == one.shape)
         case "host":
-            return call.target in {each.call.target for each in one.failures}
-    return call.tool == one.tool
+            return {each.call.target for each in one.failures if each.call.target}
+        case "tool" | "parameter":
+            return (one.tool,)
+    return (one.shape,)
 
 
 def _scopes(store: Reads, selection: Selection, timeout_s: float) -> tuple[Mapping[str, Scope], int]:
-    """Every scope, and the time of the oldest call."""
-    sql = load("lesson_scopes").format(where=selection.about_call().where(), until=selection.until)
-    rows = store.rows(sql, selection.params(), timeout_s=timeout_s)
-    sessions: dict[str, list[int]] = {}
-    models: dict[str, list[tuple[int, str, int]]] = {}
-    for row in rows:
-        if row["model"] is None:
-            sessions.setdefault(row["scope"], [0, 0, 0])[row["third"]] = row["sessions"]
-        else:
-            models.setdefault(row["scope"], []).append((row["newest"], row["model"], row["sessions"]))
-    newest = {
-        name: tuple((model, count) for _, model, count in sorted(found, reverse=True)) for name, found in models.items()
-    }
-    scopes = {name: Scope((one[0], one[1], one[2]), newest.get(name, ())) for name, one in sessions.items()}
-    return scopes, min((row["oldest"] for row in rows), default=selection.start_ns)
+    """Every scope, and the time of the oldest call: thirds are of the time from that to the end."""
+    called = selection.about_call()
+    by_model = _sessions(store, called, timeout_s, ", model")
+    oldest = min((row["oldest"] for row in by_model), default=selection.start_ns)
+    newest: defaultdict[str, list[tuple[int, str, int]]] = defaultdict(list)
+    for row in by_model:
+        if row["model"] is not None:
+            newest[row["scope"]].append((row["newest"], row["model"], row["sessions"]))
+    sessions: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    third = max(1, (called.until_ns - oldest) // 3)
+    edges = (oldest, oldest + third, oldest + 2 * third, called.until_ns)
+    for number, (low, high) in enumerate(pairwise(edges)):
+        for row in _sessions(store, replace(called, start_ns=low, end_ns=high, to_now=False), timeout_s):
+            sessions[row["scope"]][number] = row["sessions"]
+    return {
+        name: Scope((one[0], one[1], one[2]),
+                    tuple((model, count) for _, model, count in sorted(newest[name], reverse=True)))
+        for name, one in sessions.items()
+    }, oldest  # fmt: skip
+
+
+def _sessions(store: Reads, called: Selection, timeout_s: float, model: str = "") -> list[Row]:
+    """One row of `lesson_scopes.sql` for each scope, or for each scope and model."""
+    counts = counted(called, ("operation", "repository", "service", "session", *(["model"] if model else [])))
+    sql = load("lesson_scopes").format(
+        source=counts.source,
+        where=called.where(),
+        first=counts.first(),
+        last=counts.last(),
+        model=model,
+        and_model=" and model" if model else "",
+    )
+    return store.rows(sql, called.params(), timeout_s=timeout_s)
 
 
 def _row(found: Evidence) -> Row:

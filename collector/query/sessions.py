@@ -80,7 +80,7 @@ def _ends(selection: Selection, among: str = "") -> str:
         start=selection.start,
         whose=_whole(selection).condition(),
         among=among,
-        place=PLACE,
+        last=LAST,
         rated=selection.rated(),
         idle=IDLE_NS,
     )

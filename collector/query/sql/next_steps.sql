@@ -1,23 +1,26 @@
 -- What the model did after each error of a call of a tool, within half an hour, by group of errors: one of six, in this order. `asof` finds the next
 -- call of a tool, and what tokens the session had told of by a time.
 with errors as materialized (
-  select fingerprint, error_class, tool, {keys}event_id, time_ns, hash(project, service, session, subagent) as whose, retried, identical_retry, recovered,
+  select fingerprint, error_class, tool, {keys}event_id, time_ns, session, hash(project, service, session, subagent) as whose, retried, identical_retry, recovered,
     case when recovered then attempts end as attempts, case when recovered then time_ns + round(seconds * 1e9)::bigint end as repaired_ns
   from ({chains}) where {where} and operation = 'tool' and fingerprint is not null
 ),
-left_alone as materialized (select distinct whose from errors where recovered = false and not retried),
+left_alone as materialized (select event_id, time_ns, whose, session from errors where recovered = false and not retried),
 calls as (
-  select distinct hash(project, service, session, subagent) as whose, time_ns from events
-  where operation = 'tool' and session is not null and time_ns >= $start_ns and time_ns < $until_ns + {window}
-    and hash(project, service, session, subagent) in (select whose from left_alone)
+  select hash(project, service, session, subagent) as whose, time_ns from events semi join left_alone on events.session = left_alone.session
+  where operation = 'tool' and events.time_ns >= $start_ns and events.time_ns < $until_ns + {window}
 ),
-mended as materialized (select distinct whose from errors where repaired_ns is not null),
+followed as (
+  select left_alone.event_id from left_alone asof join calls on left_alone.whose = calls.whose and left_alone.time_ns < calls.time_ns
+  where calls.time_ns - left_alone.time_ns <= {window}
+),
+mended as materialized (select event_id, time_ns, whose, session, repaired_ns from errors where repaired_ns is not null),
 told as materialized (
   select whose, time_ns, sum(tokens) over (partition by whose order by time_ns range unbounded preceding) as so_far
   from (
-    select hash(project, service, session, subagent) as whose, time_ns, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens from events
-    where session is not null and coalesce(input_tokens, output_tokens) is not null and time_ns >= $start_ns and time_ns < $until_ns + {window}
-      and hash(project, service, session, subagent) in (select whose from mended)
+    select hash(project, service, session, subagent) as whose, time_ns, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) as tokens
+    from events semi join mended on events.session = mended.session
+    where coalesce(input_tokens, output_tokens) is not null and events.time_ns >= $start_ns and events.time_ns < $until_ns + {window}
     group by all
   )
 ),
@@ -25,15 +28,15 @@ stepped as (
   select errors.*,
     case
       when recovered then 'repaired' when recovered is null then 'not_known_yet' when identical_retry then 'repeated' when retried then 'changed'
-      when calls.time_ns - errors.time_ns <= {window} then 'other_tool' else 'gave_up'
+      when followed.event_id is not null then 'other_tool' else 'gave_up'
     end as step
-  from errors asof left join calls on errors.whose = calls.whose and errors.time_ns < calls.time_ns
+  from errors left join followed on errors.event_id = followed.event_id
 ),
 spent as (
-  select event_id, until.so_far - coalesce(since.so_far, 0) as tokens
-  from (from errors where repaired_ns is not null) as repaired
-    asof join told as until on repaired.whose = until.whose and repaired.repaired_ns >= until.time_ns
-    asof left join told as since on repaired.whose = since.whose and repaired.time_ns >= since.time_ns
+  select mended.event_id, until.so_far - coalesce(since.so_far, 0) as tokens
+  from mended
+    asof join told as until on mended.whose = until.whose and mended.repaired_ns >= until.time_ns
+    asof left join told as since on mended.whose = since.whose and mended.time_ns >= since.time_ns
 ),
 found as (
   select fingerprint, min(error_class) as error_class, min(tool) as tool, {keys}count(*) as errors, {steps},
