@@ -2,7 +2,8 @@
 large body, and end when they have not been needed for a while. So a collector that rests is one process.
 
 The first large body after a rest waits for its process, which takes one or two seconds; smaller ones are read in the
-main process meanwhile, if there is another thread (`most` of them) to do so. A process is ended only between two bodies, so that no request is refused because it went.
+main process meanwhile, if there is another thread (`most` of them) to do so. A process is ended only between two
+bodies, so that no request is refused because it went.
 """
 
 from __future__ import annotations
