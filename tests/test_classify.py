@@ -23,7 +23,7 @@ FAILURES = [json.loads(line) for line in (DATA / "failures.jsonl").read_text().s
 # Errors in the words of many tools, servers and providers, with every class that a careful person accepts.
 WORDED = [json.loads(line) for line in (DATA / "worded-errors.jsonl").read_text().splitlines()]
 
-# Errors of public software, labelled before they were classified; of those not `seen`, no rule's author knew the text.
+# Errors of public software, labelled before they were classified. Rules were written from those that were `seen`.
 UNSEEN = [json.loads(line) for line in (DATA / "unseen-errors.jsonl").read_text().splitlines()]
 
 
