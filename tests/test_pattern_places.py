@@ -18,6 +18,7 @@ MADE = {
     "collector/cluster/tables.py:_spread",  # of names of ours, as the next two
     "collector/cluster/tables.py:columns_of",
     "collector/connect/shell.py:_block",
+    "collector/decode/record.py:__init__",  # of names of tables
     "collector/query/queries.py:read_token",  # one of two
     "collector/recognise/source_checks.py:_pattern_mistake",  # only compiled
     "collector/recognise/readers.py:_glob",
