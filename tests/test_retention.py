@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 
 from collector.commands.bulk import bulk
 from collector.engine.duckdb import maintenance
+from collector.engine.duckdb.copy import OWED
 from collector.engine.duckdb.retention import FULL, IDENTITIES, Retention
-from collector.engine.duckdb.store import OWED, Store
+from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable
 from collector.times import DAY, HOUR, MINUTE
 from tests.conftest import RunningCollector, wait_until
@@ -123,7 +124,7 @@ def test_a_file_that_is_mostly_empty_is_written_anew(store: Store, monkeypatch: 
         pass
     store.execute("checkpoint")
     assert not store.give_back()
-    monkeypatch.setattr("collector.engine.duckdb.store.LEAST_REWRITTEN", 0)
+    monkeypatch.setattr("collector.engine.duckdb.retention.LEAST_REWRITTEN", 0)
     left = received(store)
     assert store.give_back()
     assert received(store) == left
@@ -161,7 +162,7 @@ def test_a_step_that_fails_keeps_no_other_back(store: Store, monkeypatch: pytest
     }
     for step in said:
         monkeypatch.setattr(store, step, fail)
-    monkeypatch.setattr("collector.engine.duckdb.store.LEAST_REWRITTEN", 0)
+    monkeypatch.setattr("collector.engine.duckdb.retention.LEAST_REWRITTEN", 0)
     assert store.path
     noted, size, before = [], store.path.stat().st_size, received(store)[0]
     monkeypatch.setattr(maintenance, "PRUNE_EVERY_S", -1)

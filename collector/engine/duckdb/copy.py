@@ -12,6 +12,7 @@ from collector.engine.duckdb.open import DATABASE, SETTINGS, attach_as, connect,
 from collector.engine.duckdb.schema import POSITION, has_tables
 from collector.errors import StoreError, Unavailable
 
+OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 COPY = "copy"  # by which statements refer to the new file, whose own name may be any
 
 
@@ -30,6 +31,11 @@ def copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -
         raise
     finally:
         connection.execute("set preserve_insertion_order = false")
+
+
+def owe(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Notes that the file still contains what was cut from its rows, in the transaction that cuts it."""
+    cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
 
 
 def discard(copy: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collector.engine.duckdb.copy import owe
 from collector.engine.duckdb.notes import note_all
 from collector.engine.duckdb.retention import forget_events
-from collector.engine.duckdb.store import Store, owe
+from collector.engine.duckdb.store import Store
 
 IMPORTED = "(from events where provenance = 'transcript')"
 OF_EVENTS = (("reports", "event_id"), ("keys", "event_id"), ("waiting", "event_id"), ("twins", "unit"))

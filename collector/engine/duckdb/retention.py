@@ -16,6 +16,11 @@ ROOM = 0.8  # of the allowed size: down to here
 IDENTITIES = ("keys", "waiting", "twins", "trace_session", "conversation_keys", "conversations")
 MOST_IDENTITIES = 20_000_000  # rows of one table: without an index, looking one up takes time in proportion to all
 BEGAN_NS = "time_ns - (coalesce(duration_ms, 0) * 1e6)::bigint"  # when an event began, as far as it says
+LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
+SIZE = """
+  select block_size * total_blocks as file, block_size * used_blocks as used
+  from pragma_database_size() where database_name = $database
+"""
 LEAST_NS = HOUR // 6  # for this long identities are kept, however many there are
 
 
@@ -32,6 +37,12 @@ class Space(NamedTuple):
 
     file: int
     used: int
+
+    def is_wasted(self, most_bytes: int) -> bool:
+        """Whether most of the file is empty, or what is used would fit into so many bytes and the file does not."""
+        empty = self.file > max(LEAST_REWRITTEN, 2 * self.used)
+        fits = self.used <= FULL * most_bytes
+        return empty or (fits and 0 < most_bytes < self.file)
 
 
 # What a cluster has of sessions that ended: removed as a whole, so that what is left is computed as there. A session of

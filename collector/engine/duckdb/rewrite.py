@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from collector.columns import Row
 from collector.correlate.changes import earliest, noted
+from collector.engine.duckdb.copy import owe
 from collector.engine.duckdb.derive import KEPT
 from collector.engine.duckdb.notes import note_all, note_events
 from collector.engine.duckdb.open import DATABASE
-from collector.engine.duckdb.store import Store, owe
+from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.write import insert
 from collector.report import as_report
 

@@ -21,7 +21,7 @@ from collector.columns import EVENT_COLUMNS, Row
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.connection import Busy, Connection, all_or_nothing
-from collector.engine.duckdb.copy import copy, discard
+from collector.engine.duckdb.copy import OWED, copy, discard
 from collector.engine.duckdb.counted import Counted
 from collector.engine.duckdb.derive import Slice, compute, count_hours, forget, model_calls, slices
 from collector.engine.duckdb.export import NotExported, ends_of_days, export
@@ -29,17 +29,15 @@ from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.notes import MODELLED, note_all, note_changes
 from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
 from collector.engine.duckdb.read import Reader, bound
-from collector.engine.duckdb.retention import FULL, ROOM, Space, drop, oldest_hours
+from collector.engine.duckdb.retention import FULL, ROOM, SIZE, Space, drop, oldest_hours
 from collector.engine.duckdb.schema import add_column, make_tables
 from collector.engine.duckdb.write import put
 from collector.errors import CalledOff, Unavailable
 from collector.times import DAY
 
 CLUSTER = "cluster"  # in `meta` while what changes is noted: the name of the cluster that lacks nothing else
-OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
 WRITING = "there are other write transactions active"  # why there is no checkpoint now: one of our own writes
-LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
 KEEP_UP_S = 600  # far longer than it ever takes
 MOST_ADDED = 3_000_000  # events, and what belongs to them: the engine has 20 MB about their row groups by then
 MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
@@ -74,12 +72,7 @@ class Store(Reader):
         self.version = f"{self.version.partition('.')[0]}.{next(self._versions)}"
 
     @classmethod
-    def open(
-        cls,
-        url: str,
-        settings: Mapping[str, str] = SETTINGS,
-        dimensions: Sequence[str] = (),
-    ) -> Store:
+    def open(cls, url: str, settings: Mapping[str, str] = SETTINGS, dimensions: Sequence[str] = ()) -> Store:
         """Opens or creates the database of `duckdb:///relative`, `duckdb:////absolute` or `duckdb://:memory:`.
 
         Raises StoreError where the file is locked, damaged, not ours or of another version.
@@ -226,11 +219,7 @@ class Store(Reader):
         if self.path is None:
             return False
         space = self.space()
-        empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
-        fits = space.used <= FULL * most_bytes
-        if not (empty or (fits and 0 < most_bytes < space.file)):
-            return False
-        if shutil.disk_usage(self.path.resolve().parent).free < space.used:
+        if not space.is_wasted(most_bytes) or shutil.disk_usage(self.path.resolve().parent).free < space.used:
             return False
         self._copy_file()
         return True
@@ -405,15 +394,6 @@ class Store(Reader):
 
     def space(self) -> Space:
         """The size of the file, and the bytes in use."""
-        [row] = self.rows(
-            "select block_size * total_blocks as file, block_size * used_blocks as used"
-            " from pragma_database_size() where database_name = $database",
-            {"database": DATABASE},
-        )
+        [row] = self.rows(SIZE, {"database": DATABASE})
         size = self.path.stat().st_size if self.path else row["file"]  # a file has a head beside its blocks
         return Space(size, row["used"])
-
-
-def owe(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Notes that the file still contains what was cut from its rows, in the transaction that cuts it."""
-    cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
