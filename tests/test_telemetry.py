@@ -19,7 +19,8 @@ from tests.conftest import MISSTEP, RunningCollector, free_port, largest_file, w
 from tests.doors import PROTOBUF, span, spans, traces
 
 BASE_UNITS = (
-    "_seconds", "_bytes", "_requests", "_records", "_fds", "_alerts_firing", "_alerts_pending", "_sessions", "_calls",
+    "_seconds", "_bytes", "_requests", "_records", "_fds", "_alerts_firing", "_alerts_evaluating",
+    "_alerts_pending", "_sessions", "_calls",
 )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def test_a_table_on_a_terminal_holds_no_control_character(capsys: pytest.Capture
 
 ROOT = Path(__file__).parents[1] / "collector"
 # The commands whose output is CSV or JSON, or a token.
-FOR_PROGRAMS = {("cli.py", "sql"), ("cli_sanitise.py", "sanitise_filter"), ("cli_access.py", "token_create")}
+FOR_PROGRAMS = {("cli_export.py", "sql"), ("cli_sanitise.py", "sanitise_filter"), ("cli_access.py", "token_create")}
 
 
 def test_commands_print_what_people_read_in_one_place() -> None:
