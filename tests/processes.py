@@ -24,7 +24,7 @@ import pytest
 from tests import forked
 
 MOST_S = 2.0
-NOISE = 2
+NOISE = 3
 MOST_NAMED = 40
 SLOW: dict[str, str] = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
 EVENTS = {"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system", forked.STARTED}
