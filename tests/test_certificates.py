@@ -110,7 +110,8 @@ def test_both_doors_show_a_renewed_certificate_without_a_restart(
         httpx.get(running.url + "/healthz", timeout=5)
 
     trusted = ssl.create_default_context(cafile=str(certificate))
-    with httpx.Client(base_url=running.url.replace("http:", "https:"), verify=trusted) as client:
+    secure, kept = running.url.replace("http:", "https:"), httpx.Limits(keepalive_expiry=None)
+    with httpx.Client(base_url=secure, verify=trusted, limits=kept) as client:
         sent = client.post("/v1/traces", content=spans({"name": "a"}), headers={"content-type": "application/json"})
         assert sent.status_code == 200
         credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
