@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from collector.alerts.rulefile import RuleBook, is_valid
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import is_valid
 from collector.engine.duckdb.back import Back
 from collector.engine.duckdb.meta import Meta
 from collector.engine.duckdb.outbox import Outbox, forget_cluster

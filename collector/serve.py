@@ -21,7 +21,7 @@ from litestar.plugins.core import MsgspecDIPlugin
 from collector import telemetry
 from collector.access import INGEST, READ
 from collector.alerts.engine import Engine
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulebook import RuleBook
 from collector.alerts.send import send
 from collector.alerts.together import ALONE
 from collector.alerts.trying.backtest import LookedBack

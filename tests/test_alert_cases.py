@@ -13,7 +13,7 @@ from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import Silence, new_id
 from collector.alerts.notify import Notification
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulebook import RuleBook
 from collector.alerts.state import State
 from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable

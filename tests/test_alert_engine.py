@@ -19,7 +19,7 @@ from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine, Measuring, rest_after
 from collector.alerts.ledger import UNTIL_RESOLVED, Ledger, Silence
 from collector.alerts.recorder import worst_first
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulebook import RuleBook
 from collector.alerts.rules import Rule, parse_condition
 from collector.alerts.send import send
 from collector.alerts.state import Alert, State

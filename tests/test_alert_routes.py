@@ -17,7 +17,7 @@ from litestar.testing import TestClient
 from structlog.testing import capture_logs
 
 from collector.alerts.engine import Engine
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulebook import RuleBook
 from collector.alerts.rules import SEVERITIES
 from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.guard import guard

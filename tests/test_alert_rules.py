@@ -11,7 +11,8 @@ import yaml
 
 from collector.alerts import rulefile, summary
 from collector.alerts.notify import format_condition
-from collector.alerts.rulefile import RuleBook, RuleError, default_rules, parse_rules
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import RuleError, default_rules, parse_rules
 from collector.alerts.rules import MEASURES, Condition, Rule, contradicts, parse_condition
 from collector.query.filters import DIMENSIONS
 from collector.times import HOUR, SECOND

@@ -12,7 +12,8 @@ import pytest
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine
 from collector.alerts.notify import Notification
-from collector.alerts.rulefile import RuleBook, parse_rules
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import parse_rules
 from collector.alerts.rules import RuleFile, parse_condition
 from collector.alerts.status import history_rows
 from collector.alerts.trying import backtest as module

@@ -17,7 +17,8 @@ from collector.alerts.changing import change, file_of
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import Silence
 from collector.alerts.notify import Notification
-from collector.alerts.rulefile import RuleBook, is_valid
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import is_valid
 from collector.alerts.status import alert_rows, rule_rows
 from collector.alerts.together import AWAY
 from collector.cluster import lease as leasing

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from collector.alerts.engine import Engine
-from collector.alerts.rulefile import RuleBook, default_rules
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import default_rules
 from collector.alerts.status import history_rows
 from collector.alerts.trying.backtest import look_back, run
 from collector.commands.demo import demo

@@ -14,7 +14,7 @@ from litestar.datastructures import State
 from litestar.testing import TestClient
 
 from collector.alerts.engine import Engine
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulebook import RuleBook
 from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.guard import guard
 from collector.api.refusals import exception_handlers

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from collector.alerts.rulefile import RuleBook, RuleError, parse_rules
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import RuleError, parse_rules
 from collector.errors import Rejected
 from collector.files import Changed, is_writable, read, write
 

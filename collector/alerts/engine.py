@@ -23,7 +23,8 @@ from collector.alerts.dispatch import Dispatch, in_batches
 from collector.alerts.ledger import KEYS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder, worst_first
-from collector.alerts.rulefile import RuleBook, RuleError
+from collector.alerts.rulebook import RuleBook
+from collector.alerts.rulefile import RuleError
 from collector.alerts.rules import Condition, Rule
 from collector.alerts.state import Alert, State, step
 from collector.alerts.together import ALONE, AWAY, AWAY_KEY, Together, away_alert

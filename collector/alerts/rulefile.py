@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -34,8 +33,6 @@ MAX_SCALAR = 40  # characters of what is no text, such as a number: YAML multipl
 MAX_ITEMS = 100  # of a list in a rule: whether each is there once takes time by their square
 MAX_MISTAKES = 100  # that are named
 TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map", "merge"))
-
-GONE = "is gone: what was read from it stays in force until it is back; without it, a restart takes the default rules"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -136,47 +133,6 @@ def _defaults() -> list[dict[str, Any]]:
     text = schemas().joinpath("rules.default.yaml").read_text(encoding="utf-8")
     rules: list[dict[str, Any]] = yaml.safe_load(text)["rules"]
     return rules
-
-
-class RuleBook:
-    """The rules in force: the user's file, else the default ones. A file that breaks or vanishes changes nothing, and
-    the error is kept: an unmounted disk must not switch to the default rules.
-
-    Other collectors are told of a change first, from which text to which, by `given`, a block in which it is written
-    here; it raises Changed where they have another one.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.given: Callable[[str, str], AbstractContextManager[None]] = lambda before, text: nullcontext()
-        self.file = default_rules()
-        self.error: RuleError | None = None
-        self._read: tuple[int, int] | None = None
-        self.refresh()
-
-    def refresh(self) -> bool:
-        """Reads the file again if it changed; true if other rules are in force now."""
-        version = self._version()
-        if version == self._read:
-            return False
-        self._read = version
-        try:
-            if self.path and version:
-                self.file = load_rules(self.path)
-            elif self.file is not default_rules():
-                raise RuleError(str(self.path), [Mistake(1, "", "", "", GONE)])
-        except RuleError as error:
-            self.error = error
-            return False
-        self.error = None
-        return True
-
-    def _version(self) -> tuple[int, int] | None:
-        try:
-            stat = self.path.stat() if self.path else None
-        except OSError:
-            return None
-        return (stat.st_mtime_ns, stat.st_size) if stat else None
 
 
 class Loader(yaml.SafeLoader):

@@ -27,7 +27,7 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.readings import Use
+from collector.recognise.readings import Reading, Use
 from collector.recognise.sources import Fitting, Row
 from collector.report import Report, as_row
 from collector.times import EARLIEST_NS, time_of
@@ -235,10 +235,8 @@ class _Wanted:
 def _made(row: Row, keys: Collection[str]) -> Shape:
     reading, wanted, kept = row.reading(), _Wanted(), []
     for key in keys:
-        uses = reading.uses.get(key)
-        if uses is None and reading.worded and len(key) <= WORDED_CHARS:
-            uses = _worded(key)
-        for use in uses or ():
+        uses = _uses(reading, key)
+        for use in uses:
             wanted.add_attribute(use, key)
         if not uses and not _is_private(key) and not reading.ignored.has(key):
             kept.append(key)
@@ -252,6 +250,14 @@ def _made(row: Row, keys: Collection[str]) -> Shape:
     texts = _texts(at_once) if len(at_once) > 1 else None
     others = tuple(column for column in columns if column[0] not in at_once)
     return Shape(texts, others, columns, tuple(wanted.signs), tuple(kept))
+
+
+def _uses(reading: Reading, key: str) -> tuple[Use, ...]:
+    """What an attribute is used for: what the table names, else what its words say."""
+    uses = reading.uses.get(key)
+    if uses is None and reading.worded and len(key) <= WORDED_CHARS:
+        return _worded(key)
+    return uses or ()
 
 
 def _is_taken(place: Place) -> bool:

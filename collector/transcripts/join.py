@@ -182,10 +182,8 @@ class Joiner:
             inside = at if item is record else Plain(item)
             if row.item and not self._fit(row.item, inside):
                 continue
-            if row.each and row.fields:
-                self._note(row.fields, inside)
-            elif row.fields:
-                self._note(row.fields, at)
+            if row.fields:
+                self._note(row.fields, inside if row.each else at)
             time_ns = self._time_ns()
             name = as_text(self._first(row.ids, inside)) or ""
             held = slim(item) if size > LARGE else item
