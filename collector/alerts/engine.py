@@ -349,7 +349,9 @@ class Engine:
     def _due(self, now_ns: int) -> list[Notification]:
         told = []
         mine = self.together.evaluates()
-        for item in (item for key, item in self.items.items() if mine or key == AWAY_KEY):
+        for key, item in self.items.items():
+            if not mine and key != AWAY_KEY:
+                continue
             rule = self._rule(item.alert.rule)
             quiet = rule is None or self.silenced(item.alert, now_ns) or self.inhibited_by(item.alert)
             told.append((item, () if rule is None or quiet else rule.notify))

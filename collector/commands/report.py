@@ -167,8 +167,9 @@ def _file_of(row: Mapping[str, Any]) -> str:
 def _unread(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
     """What was not read, and how long there is history."""
     for name, count in sorted(history.readings.counts.items()):
-        title, lines = agents[name].title, count.told.unreadable
-        lost = [plural(count.failed, "file")] * bool(count.failed) + [plural(lines, "line")] * bool(lines)
+        title = agents[name].title
+        unread = {"file": count.failed, "line": count.told.unreadable}
+        lost = [plural(number, what) for what, number in unread.items() if number]
         if lost:
             yield f"{title}: {' and '.join(lost)} could not be read"
         if agents[name].keeps_days and count.calls:

@@ -158,9 +158,8 @@ class _Place:
     @property
     def is_variable(self) -> bool:
         """Whether it stands for a value set elsewhere: `$PASS host:9200`, `${TOKEN:?must be set}`."""
-        return b"$" in self.text[max(0, self.key - 1) : self.after.start("rest")] or (
-            self.text[self.key - 2 : self.key] == b"${"
-        )
+        opened = self.text[max(0, self.key - 2) : self.key] == b"${"
+        return opened or b"$" in self.text[max(0, self.key - 1) : self.after.start("rest")]
 
     @property
     def starts_a_line(self) -> bool:
@@ -245,9 +244,8 @@ def _rule(text: bytes, start: int, end: int, keys: Keys) -> Rule | None:
 def _means_something_else(place: _Place, keys: Keys) -> bool:
     if _ARN.search(place.text, max(0, place.key - 70), place.key):
         return True
-    if place.is_variable and (
-        place.notation == "space" or place.text[place.after.end() : place.after.end() + 1] in (b"?", b"+")
-    ):
+    following = place.text[place.after.end() : place.after.end() + 1]
+    if place.is_variable and (place.notation == "space" or following in (b"?", b"+")):
         return True
     if place.in_prose:
         if _ENVIRONMENT_FLAG.search(place.text, max(0, place.key - 6), place.key):
