@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, TimeoutError, expect, sync_playwright
 
 from dashboard import launch
 from tests.conftest import HTTP, RunningCollector, free_port, wait_until
@@ -137,6 +138,16 @@ class Tab:
         for _ in range(2):  # a page that learns the window's width runs again at once
             expect(self.page.locator('[data-test-script-state="notRunning"]')).to_be_attached(timeout=60_000)
             self.page.wait_for_timeout(100)
+
+    def choose(self, label: str | re.Pattern[str], option: str) -> None:
+        """Chooses from a list; again if the page was drawn anew meanwhile, which takes the click back."""
+        box = self.page.get_by_role("combobox", name=label)
+        for _ in range(5):
+            with contextlib.suppress(AssertionError, TimeoutError):
+                box.click(timeout=10_000)
+                self.page.get_by_role("option", name=option, exact=True).click(timeout=10_000)
+                return expect(box).to_have_value(option, timeout=10_000)
+        raise AssertionError(f"{label}: {option} cannot be chosen")
 
     def check(self) -> None:
         """Nothing is broken, cut off at the side, or fetched from elsewhere."""
