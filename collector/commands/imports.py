@@ -39,6 +39,7 @@ COUNTED_FIRST = 64 << 20  # of so many bytes, calls are counted before anybody i
 WATCH_S, LOOK_AGAIN = 3.0, 10  # between looks at known files; every so many looks, new ones are searched for
 START_S, END_S = 60.0, 30.0
 TITLE = "What agents keep on this machine"
+OF_NO_AGENT = "of no agent that has a table: read by this form, outcomes by what results say"
 FIRST_RUN = (
     "Read: the sessions above, from the files that the agents keep; these are never changed, and no account is opened.",
     "Kept: of each call its time, session, tool, outcome, class, a short masked message, masked arguments, model,"
@@ -65,7 +66,7 @@ def run(options: Options, settings: Settings) -> int:
     look = looking(options.wanted, agents)
     files = look()
     if not files and not options.watch:
-        say("No sessions of agents were found. Name a folder or a file, or an agent: " + ", ".join(sorted(agents)))
+        say(nothing_found(options.wanted, agents))
         return 0
     if options.dry_run:
         readings = read_all(Readings(files, Positions(None), options.since_ns), lambda lot: None)
@@ -109,6 +110,16 @@ def looking(wanted: Sequence[str], agents: dict[str, Agent]) -> Callable[[], lis
         return by_content(one for path in paths for one in find_in(chosen, path))
 
     return look
+
+
+def nothing_found(wanted: Sequence[str], agents: dict[str, Agent]) -> str:
+    """What is said where no session was found."""
+    paths = [one for one in wanted if one not in agents]
+    if paths:
+        forms = ", ".join(one.title for one in agents.values() if one.any_agent)
+        return f"No calls in a form that is known were found in {', '.join(paths)}; forms of unknown agents: {forms}"
+    named = ", ".join(sorted(name for name, one in agents.items() if not one.any_agent))
+    return f"No sessions of agents were found on this machine. Name a folder or a file, or an agent: {named}"
 
 
 def read_all(readings: Readings, send: Callable[[list[dict[str, Any]]], None]) -> Readings:
@@ -197,10 +208,10 @@ def _show(readings: Readings, agents: dict[str, Agent]) -> None:
     """One line for each agent."""
     say(TITLE)
     for name, count in sorted(readings.counts.items(), key=lambda item: -item[1].calls):
-        say(f"  {agents[name].title:<24} {_line(count, agents[name].keeps_days)}")
+        say(f"  {agents[name].title:<28} {_line(count, agents[name])}")
 
 
-def _line(count: Count, keeps_days: int) -> str:
+def _line(count: Count, agent: Agent) -> str:
     parts = [f"{plural(count.files, 'file')}, {count.bytes / 1e6:,.1f} MB"]
     if count.unchanged:
         parts.append(f"{count.unchanged:,} unchanged")
@@ -208,8 +219,10 @@ def _line(count: Count, keeps_days: int) -> str:
         failed = count.outcomes["error"]
         parts += [plural(len(count.sessions), "session"), f"{plural(count.calls, 'call')}, {failed:,} failed"]
         parts.append(f"{rfc3339(count.oldest_ns)[:10]} to {rfc3339(count.newest_ns)[:10]}")
-    if keeps_days:
-        parts.append(f"the agent removes them after {keeps_days} days")
+    if agent.keeps_days:
+        parts.append(f"the agent removes them after {agent.keeps_days} days")
+    if agent.any_agent:
+        parts.append(OF_NO_AGENT)
     return "; ".join(parts)
 
 

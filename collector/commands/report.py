@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from collector.commands.imports import looking, read_all
+from collector.commands.imports import OF_NO_AGENT, looking, nothing_found, read_all
 from collector.commands.lessons import evidence
 from collector.correlate.correlate import Correlator
 from collector.engine.duckdb.lookup import Lookup
@@ -53,10 +53,8 @@ def report(wanted: Sequence[str], since_ns: int, settings: Settings) -> Iterator
     agents = load_agents(*([settings.tables] if settings.tables else []))
     files = looking(wanted, agents)()
     if not files:
-        yield "No sessions of agents were found on this machine."
-        yield "Name a folder or a file where there are some, such as: misstep report ~/backup/.claude"
+        yield nothing_found(wanted, agents)
         yield "Or have an agent send what it does: misstep up, then misstep connect AGENT"
-        yield f"Agents whose sessions can be read: {', '.join(sorted(agents))}"
         return
     history = read(Readings(files, Positions(None), since_ns), settings)
     try:
@@ -168,6 +166,8 @@ def _unread(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
     """What was not read, and how long there is history."""
     for name, count in sorted(history.readings.counts.items()):
         title = agents[name].title
+        if agents[name].any_agent:
+            yield f"{title}: {plural(count.files, 'file')} {OF_NO_AGENT}"
         unread = {"file": count.failed, "line": count.told.unreadable}
         lost = [plural(number, what) for what, number in unread.items() if number]
         if lost:

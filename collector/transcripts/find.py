@@ -25,7 +25,7 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "APPDATA": ("~/AppData/Roaming",),
     "LOCALAPPDATA": ("~/AppData/Local",),
 }
-EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Windsurf - Next", "Positron", "Trae")
 # Where editors of VS Code's family keep what belongs to a user: `<User>` in a table.
 USERS = (
     *(f"$XDG_CONFIG_HOME/{name}/User" for name in EDITORS),
@@ -79,6 +79,8 @@ def find_in(agents: Iterable[Agent], path: Path) -> list[Found]:
         several = [(agent, store) for agent, store in stores if any(_ends(path, one) for one in store.files)]
         return [one for agent, store in several for one in _file(agent, store, path)]
     for agent, store in stores:
+        if agent.any_agent and store.form != "jsonl":  # a folder may hold any number of other documents
+            continue
         known = len(found)
         for folder in dict.fromkeys((*folders(store, {}, path), *_tails(store, path))):
             _add(found, _below(agent, store, folder))

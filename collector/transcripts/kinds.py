@@ -16,15 +16,20 @@ FIRST_RECORDS = 60
 
 
 def by_content(found: Iterable[Found]) -> list[Found]:
-    """Each file once, for the agent in whose folder it is, else whose table takes most of its first records; without
-    those that no table takes.
+    """Each file once, for the agent in whose folder it is, else whose table takes most calls from its first records;
+    without those in which no table finds any.
     """
     candidates: dict[str, list[Found]] = defaultdict(list)
     for one in found:
         candidates[os.path.realpath(one.path)].append(one)
-    taken = ({one.agent.id: (_taken(one), one) for one in some} for some in candidates.values())
-    fit = ([(of, one) for of, one in some.values() if of > (0, 0)] for some in taken)
-    return in_order(max(some, key=lambda of: (of[0][0] > 0, _is_named(of[1]), of[0]))[1] for some in fit if some)
+    ranked = (max(((_rank(one), one) for one in some), key=lambda of: of[0]) for some in candidates.values())
+    return in_order(one for rank, one in ranked if any(rank[:2]))
+
+
+def _rank(found: Found) -> tuple[bool, bool, bool, int, int, bool]:
+    calls, known = _taken(found)
+    of = found.agent
+    return calls > 0, known > 0 and _is_named(found), not of.form, calls, known, of.any_agent
 
 
 def _is_named(found: Found) -> bool:
@@ -40,8 +45,8 @@ def _taken(found: Found) -> tuple[int, int]:
     calls = 0
     try:
         for place, size, record in islice(records(found, 0, lambda: None), FIRST_RECORDS):
-            calls += sum(1 for _ in joiner.take(place, size, record))
-        calls += sum(1 for _ in joiner.end())
+            calls += sum(one.operation == "tool" for one in joiner.take(place, size, record))
+        calls += sum(one.operation == "tool" for one in joiner.end())
     except Exception:  # whatever is broken in it
         return 0, 0
     known = told.records - told.unknown.total()

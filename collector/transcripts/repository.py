@@ -24,9 +24,9 @@ def repository_of(cwd: str) -> str:
 
 def beside(path: Path, names: Iterable[str]) -> str:
     """The repository that a file beside a transcript names: its text, or with `name#key` that key of its JSON object;
-    of a folder, such as `.`, its own. "" if none does.
+    of a folder, such as `.`, its own; `*` is the transcript's own name. "" if none does.
     """
-    for name, _, key in (one.partition("#") for one in names):
+    for name, _, key in (one.replace("*", path.stem).partition("#") for one in names):
         if (path.parent / name).is_dir():
             return repository_of(str((path.parent / name).resolve()))
         try:

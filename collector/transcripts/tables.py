@@ -23,11 +23,14 @@ from collector.table_checks import BOOL, INT, ROWS, TABLE, TEXT, TEXTS, missing_
 from collector.tables import TableError, load_toml, schemas
 
 TELLS = ("call", "result", "end", "request", "context", "copy")
+# Of a file: its name, or that of its folder where the name says what all such files are.
+NAMED = r"([^/]+?)(?:/(?:messages|conversation|transcript|history|session|events|wire|chat|log))?\.jsonl?$"
 FORMS = ("jsonl", "json", "sqlite", "mutations", "folder", "zip", "markdown", "parquet", "csv")
 CONTEXT = ("session", "parent", "subagent", "agent", "model", "provider", "turn", "version", "service", "cwd", "branch",
            "entrypoint", "time", "copied_from", "call_time", "project", "task", "success", "instructions")  # fmt: skip
 OWN_FIELDS = {
     "like": TEXT,
+    "any_agent": BOOL,
     "telemetry": TEXT,
     "service": TEXT,
     "keeps_days": INT,
@@ -107,6 +110,8 @@ class Agent:
 
     id: str
     title: str
+    any_agent: bool  # of a form that agents share: read where a file is named that no other table takes
+    form: str  # the table of that form, also of an agent that is like it
     telemetry: str  # the source that its telemetry is recognised as
     service: str
     keeps_days: int
@@ -155,7 +160,7 @@ def load_agents(*folders: Path) -> dict[str, Agent]:
         whole = _inherited(table, tables)
         if mistakes := list(_mistakes(whole, name)):
             raise TableError(places[name], mistakes)
-        found[name] = _agent(whole)
+        found[name] = _agent(whole, _form(table, tables))
     return found
 
 
@@ -165,7 +170,13 @@ def _inherited(table: dict[str, Any], tables: Mapping[str, dict[str, Any]]) -> d
         return table
     rows = [{**row, "counter_examples": []} for row in other["records"]]
     stores = [{**other["stores"][0], **store} for store in table.get("stores", other["stores"])]
-    return {**other, "records": rows, **table, "stores": stores}
+    return {**other, "any_agent": False, "records": rows, **table, "stores": stores}
+
+
+def _form(table: Mapping[str, Any], tables: Mapping[str, dict[str, Any]]) -> str:
+    """The id of the form that agents share, if the table is that of one or like it."""
+    other = tables.get(table.get("like", ""), table)
+    return str(other["id"]) if other.get("any_agent") else ""
 
 
 def _tables(folder: Traversable | Path) -> list[Any]:
@@ -196,13 +207,15 @@ def _mistakes(table: Mapping[str, Any], name: str) -> Iterator[str]:
         yield from wrong_words(row.get("fields", {}), CONTEXT, f"{place}fields")
 
 
-def _agent(table: dict[str, Any]) -> Agent:
+def _agent(table: dict[str, Any], form: str) -> Agent:
     source = _source(table)
     reads = tuple(map(_read, table["reads"]))
     names = {one.name for one in reads if one.tells == "result"}
     return Agent(
         id=table["id"],
         title=table["title"],
+        any_agent=table.get("any_agent", False),
+        form=form,
         telemetry=table.get("telemetry", table["id"]),
         service=table["service"],
         keeps_days=table.get("keeps_days", 0),
@@ -245,7 +258,7 @@ def _store(row: Mapping[str, Any]) -> Store:
         tuple(row.get("not", ())),
         tuple(filter(None, row.get("records", "").split("."))),
         row.get("query", ""),
-        re.compile(row["session"]) if "session" in row else None,
+        re.compile(NAMED if row["session"] == "name" else row["session"]) if "session" in row else None,
         row.get("members", ""),
         tuple(row.get("root", ())),
         row.get("below", ""),
