@@ -1,4 +1,4 @@
-"""Files of agents that no table is for: read by the form of their messages, and nothing is made of what has no calls."""
+"""Files of agents that no table is for: read by the form of their messages; what has no calls is of nobody."""
 
 from __future__ import annotations
 
