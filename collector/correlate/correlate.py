@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence, Set
 from collector.batch import Batch
 from collector.correlate.changes import ACCEPTED, Changes, Named
 from collector.correlate.fold import events_of
-from collector.correlate.gather import entries_of, renamed, sought_traces, stored_entry, told_sessions
+from collector.correlate.gather import entries_of, renamed, stored_entry, told_sessions
 from collector.correlate.join import Entry, Known, join
 from collector.correlate.lookup import Lookup
 from collector.correlate.memory import Memory, Postponed
 from collector.correlate.pacing import Later
 from collector.correlate.senders import counted, owned
+from collector.correlate.sessions import adopt_session, seeking
 from collector.correlate.sites import site_keys
 from collector.correlate.twins import pair
 from collector.correlate.write import write
@@ -43,9 +44,13 @@ class Correlator:
         new = self._new_batches(batches, changes)
         postponed = memory.begin()
         self._note_senders(new, changes)
-        sessions = self._sessions_of(new, postponed, changes)
-        conversations = self._conversations_of(new, sessions, postponed, changes)
-        entries = [*entries_of(new, sessions, conversations)]
+        seekers = seeking(report for batch in new for report in batch.reports)
+        sought = {trace for report in seekers if (trace := report.get("trace_id"))}
+        sessions = self._sessions_of(new, sought, postponed, changes)
+        conversations = self._conversations_of(new, sessions, sought - sessions.keys(), postponed, changes)
+        for report in seekers:
+            adopt_session(report, sessions, conversations)
+        entries = [*entries_of(new)]
         memory.below.note(report for batch in new for report in batch.reports)
         entries += self._changed(postponed, conversations, changes)
         known = self._ask(entries, changes)
@@ -83,12 +88,14 @@ class Correlator:
         changes.switches = memory.switches.due(switches, now_ns)
         changes.unread = counted(memory.unread, (owned(batch, dict(batch.unread)).items() for batch in batches))
 
-    def _sessions_of(self, batches: Sequence[Batch], postponed: Postponed, changes: Changes) -> dict[str, Named]:
-        """The session of each trace of these batches that has one; adds those that they tell, and those that were not
-        looked for when events were stored, to the changes.
+    def _sessions_of(
+        self, batches: Sequence[Batch], sought: Set[str], postponed: Postponed, changes: Changes
+    ) -> dict[str, Named]:
+        """The session of each trace that is told or sought, if it has one; adds those that these batches tell, and
+        those that were not looked for when events were stored, to the changes.
         """
         told = told_sessions(batches)
-        known = self._memory.sessions(told.keys() | sought_traces(batches), changes.received_ns)
+        known = self._memory.sessions(told.keys() | sought, changes.received_ns)
         for trace, named in told.items():
             before = known.get(trace)
             if before is None or named < before:
@@ -102,10 +109,15 @@ class Correlator:
         return sessions
 
     def _conversations_of(
-        self, batches: Sequence[Batch], sessions: Mapping[str, Named], postponed: Postponed, changes: Changes
+        self,
+        batches: Sequence[Batch],
+        sessions: Mapping[str, Named],
+        sought: Set[str],
+        postponed: Postponed,
+        changes: Changes,
     ) -> Mapping[str, Named]:
-        """The conversation of each trace without a session; adds to the changes the traces whose stored events get the
-        session of their conversation, or another one.
+        """The conversation of each trace that is sought and has no session; adds to the changes the traces whose stored
+        events get the session of their conversation, or another one.
         """
         memory = self._memory
         memory.conversations.plan(batches, sessions, postponed.alike, changes)
@@ -115,7 +127,6 @@ class Correlator:
             if trace not in sessions and (before or memory.may_be_orphan(trace))
         ]
         changes.renamed |= memory.without_session([*moved, *postponed.strayed])
-        sought = sought_traces(batches) - sessions.keys()
         return memory.conversations.names(sought | changes.renamed - changes.sessions.keys(), changes)
 
     def _changed(self, postponed: Postponed, conversations: Mapping[str, Named], changes: Changes) -> list[Entry]:

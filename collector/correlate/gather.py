@@ -10,7 +10,7 @@ from collector.correlate.changes import Named
 from collector.correlate.fold import orphan
 from collector.correlate.join import Entry
 from collector.correlate.nested import around_of
-from collector.correlate.sessions import adopt_session, is_sought
+from collector.correlate.sessions import adopt_session
 from collector.recognise.identify import bare_tool, key64, whose
 from collector.report import Report
 from collector.times import MAX_NS
@@ -28,23 +28,14 @@ def told_sessions(batches: Iterable[Batch]) -> dict[str, Named]:
     return told
 
 
-def sought_traces(batches: Iterable[Batch]) -> set[str]:
-    """The traces with a report that takes the session of its trace."""
-    reports = (report for batch in batches for report in batch.reports if is_sought(report))
-    return {trace for report in reports if (trace := report.get("trace_id"))}
-
-
-def entries_of(
-    batches: Iterable[Batch], sessions: Mapping[str, Named], conversations: Mapping[str, Named]
-) -> Iterator[Entry]:
-    """An entry for each report, which gets its session here."""
+def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
+    """An entry for each report, which has its session."""
     for batch in batches:
         for place, report in enumerate(batch.reports):
-            if is_sought(report):
-                adopt_session(report, sessions, conversations)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
-            yield Entry([report], keys, refs=report.get("_refs") or (), around=around_of(report))
+            around = around_of(report) if "parent_span_id" in report else ()
+            yield Entry([report], keys, refs=report.get("_refs") or (), around=around)
 
 
 def stored_entry(event_id: int, stored: list[Report], reports: list[Report] | None = None) -> Entry:

@@ -24,7 +24,7 @@ class Entry:
     reports: list[Report]
     keys: list[int]
     event_id: int | None = None
-    stored: list[Report] = field(default_factory=list)  # the reports of a stored event, before they were given more
+    stored: Sequence[Report] = ()  # the reports of a stored event, before they were given more
     refs: Sequence[int] = ()
     around: Sequence[tuple[int, Report]] = ()
 
@@ -71,7 +71,7 @@ class Joiner:
         self._by_event: dict[int, JoinedReports] = {}
         self._all: dict[int, JoinedReports] = {}
         self.loaded: dict[int, list[Report]] = {}
-        self.old: dict[int, list[Report]] = {}
+        self.old: dict[int, Sequence[Report]] = {}
 
     def __iter__(self) -> Iterator[JoinedReports]:
         return iter(list(self._all.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from collector.correlate.changes import Named
 from collector.correlate.conversations import is_told
@@ -10,9 +10,9 @@ from collector.projects import untraced
 from collector.report import Report
 
 
-def is_sought(report: Report) -> bool:
-    """Whether the trace of a report may have a better session than its own."""
-    return not report.get("session") or report.get("session_source") == "instance"
+def seeking(reports: Iterable[Report]) -> list[Report]:
+    """Those of these reports whose trace may have a better session than their own."""
+    return [one for one in reports if not one.get("session") or one.get("session_source") == "instance"]
 
 
 def adopt_session(report: Report, sessions: Mapping[str, Named], conversations: Mapping[str, Named]) -> None:

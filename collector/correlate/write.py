@@ -32,7 +32,7 @@ def write(joiner: Joiner, looked_up: Mapping[int, list[Report]], changes: Change
 def _write(
     joined: JoinedReports,
     stored: Mapping[int, list[Report]],
-    old: Mapping[int, list[Report]],
+    old: Mapping[int, Sequence[Report]],
     changes: Changes,
     reloaded: Mapping[int, list[Report]],
 ) -> tuple[int, dict[int, list[Report]]]:

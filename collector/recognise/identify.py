@@ -31,7 +31,11 @@ UNIQUE, LIKELY = 2, 1
 
 def key64(*parts: str) -> int:
     """A 64-bit key, the same in every process."""
-    return xxh3_64_intdigest("\x1f".join(parts).encode("utf-8", "replace"))
+    told = "\x1f".join(parts)
+    try:
+        return xxh3_64_intdigest(told.encode())
+    except UnicodeEncodeError:
+        return xxh3_64_intdigest(told.encode("utf-8", "replace"))
 
 
 def family(source: str, service: str) -> str:
