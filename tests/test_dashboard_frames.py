@@ -348,14 +348,6 @@ def test_a_strip_is_low_where_it_went_well() -> None:
     assert frames.strip(None) == []
 
 
-def test_the_strip_of_a_short_session_has_room_after_its_calls() -> None:
-    rows = pl.DataFrame({"strip": ["oe", "e" * 60, None]})
-    short, long, none = frames.strips(rows).to_list()
-    assert short == [1, 4] + [0] * 22
-    assert long == [4] * 60
-    assert none == [0] * 24
-
-
 @pytest.mark.parametrize(
     ("state", "minutes", "said"),
     [

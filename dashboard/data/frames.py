@@ -15,7 +15,6 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 LEVELS = ("domain", "category", "error_class")
 STATES = ("recovered", "open", "ended")
 HEIGHTS = {"o": 1, "c": 2, "d": 2, "u": 2, "e": 4}
-BARS = 24  # least number in a strip: a few would be blocks
 OTHER_MIX = 0.1  # share of the calls that would have to be of another tool
 LINES = 3  # of labels above a chart
 PLOT_PX, MARGIN_PX = (390, 200), 30  # the narrowest plot area of the dots, and the free margin beside it
@@ -132,12 +131,6 @@ def lines(marks: pl.DataFrame, span: tuple[datetime, datetime], lengths: list[fl
 def strip(letters: str | None) -> list[int]:
     """A session's last calls as bar heights: ok 1, cancelled, denied or unknown 2, error 4."""
     return [HEIGHTS.get(letter, 1) for letter in letters or ""]
-
-
-def strips(rows: pl.DataFrame) -> pl.Series:
-    """The column `strip` as bars, those of short sessions with empty places after them."""
-    bars = [strip(text) for text in rows["strip"]]
-    return pl.Series("strip", [row + [0] * (BARS - len(row)) for row in bars], dtype=pl.List(pl.Int64))
 
 
 def told(shares: dict[str, float | None], fact: str) -> str:
