@@ -37,7 +37,7 @@ def _version() -> str:
 app = App(
     name="misstep",
     help="A flight recorder for the mistakes of AI agents.\n\n"
-    "Settings are flags, MISSTEP_ variables, or lines of misstep.toml: docs/configuration.md has them all.",
+    "Settings are flags, MISSTEP_ variables, or lines of misstep.toml: `misstep settings` lists them all.",
     version=_version,
     help_format="plaintext",
 )
@@ -112,7 +112,7 @@ def up(
     """Start the collector and the dashboard; Ctrl-C ends both.
 
     Settings, such as MISSTEP_HTTP, MISSTEP_DASHBOARD and MISSTEP_STORE, are
-    variables or lines of misstep.toml: docs/configuration.md has them all.
+    variables or lines of misstep.toml: `misstep settings` lists them all.
     """
     from collector.commands.up import up
 
@@ -276,6 +276,14 @@ def demo(
 
     say(demo(settings.collector_url, sessions, seed, token=settings.sending_token))
     return 0
+
+
+@app.command
+def settings() -> None:
+    """List every setting: its variable, its default, and what it means."""
+    from collector.commands.settings import lines
+
+    say("\n".join(lines()).rstrip())
 
 
 @app.command

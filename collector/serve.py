@@ -17,6 +17,7 @@ from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
+from litestar.types import ControllerRouterHandler
 
 from collector import telemetry
 from collector.access import INGEST, READ
@@ -311,29 +312,7 @@ def _application(
         "taxonomy": pipeline.taxonomy,
     }
     return _Application(
-        route_handlers=[
-            *INGEST_ROUTES,
-            *HEALTH_ROUTES,
-            *api_routes(),
-            ask_mcp,
-            # A router, because Litestar prepares the first handler of an address again for each further one.
-            Router(
-                "/",
-                route_handlers=[
-                    health,
-                    *ALERT_ROUTES,
-                    *RULE_ROUTES,
-                    *TRIAL_ROUTES,
-                    *APPLY_ROUTES,
-                    *FORGET_ROUTES,
-                    *EXCERPT_ROUTES,
-                    *BACKUP_ROUTES,
-                    *PEOPLE_ROUTES,
-                    *TOKEN_ROUTES,
-                    *AUDIT_ROUTES,
-                ],
-            ),
-        ],
+        route_handlers=routes(),
         guards=[guard],
         before_send=[note_answer],
         state=State(state),
@@ -342,6 +321,33 @@ def _application(
         request_max_body_size=None,  # the doors have their own limit, before and after decompression
         logging_config=None,
     )
+
+
+def routes() -> list[ControllerRouterHandler]:
+    """Every address of the collector."""
+    return [
+        *INGEST_ROUTES,
+        *HEALTH_ROUTES,
+        *api_routes(),
+        ask_mcp,
+        # A router, because Litestar prepares the first handler of an address again for each further one.
+        Router(
+            "/",
+            route_handlers=[
+                health,
+                *ALERT_ROUTES,
+                *RULE_ROUTES,
+                *TRIAL_ROUTES,
+                *APPLY_ROUTES,
+                *FORGET_ROUTES,
+                *EXCERPT_ROUTES,
+                *BACKUP_ROUTES,
+                *PEOPLE_ROUTES,
+                *TOKEN_ROUTES,
+                *AUDIT_ROUTES,
+            ],
+        ),
+    ]
 
 
 class _Application(Litestar):

@@ -49,93 +49,64 @@ LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 EVERY_HOST = frozenset((*LOOPBACK, "0.0.0.0", "::"))  # at which this collector is reached by the names of LOOPBACK
 
 
-def _setting(default: Any, parse: Callable[[str], Any], about: str) -> Any:
-    return field(default=default, metadata={"parse": parse, "about": about})
+def _setting(default: Any, parse: Callable[[str], Any]) -> Any:
+    return field(default=default, metadata={"parse": parse})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings. The variable of a setting is `MISSTEP_` and its name in capitals."""
+    """All settings. The variable of a setting is `MISSTEP_` and its name in capitals.
 
-    store: str = _setting("duckdb:///data/misstep.duckdb", str, "where events are stored")
-    http: Address = _setting(Address("127.0.0.1", 4318), address, "address of OTLP/HTTP, plain JSON and the query API")
-    grpc: Address = _setting(Address("127.0.0.1", 4317), address, "address of OTLP/gRPC")
-    rules: Path = _setting(Path("alerts.yaml"), path, "file of alert rules; without it, the default rules")
-    tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
-    memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside the collector's own")
-    retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
-    audit_retention: float = _setting(90 * 86_400.0, duration, "how long the audit log is kept")
-    retention_size: int = _setting(0, size, "largest size of the store; 0: no limit")
-    retention_export: Path | None = _setting(
-        None, new_folder, "folder for days, as Parquet files, before they are removed"
-    )
-    cluster: str = _setting("", cluster, "a ClickHouse database that gets what is stored, and answers for all")
-    local_retention: float = _setting(2 * 86_400.0, duration, "with a cluster, how long events are kept here, too")
-    dimensions: tuple[str, ...] = _setting(
-        (), dimensions, "up to eight attributes of your own to filter and break down by"
-    )
-    ingest_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow sending; none: no token is required")
-    query_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow queries; none: no token is required")
-    alerts_tokens: tuple[str, ...] = _setting(
-        (), tokens, "tokens that allow changing alert rules and receivers; none: only from this machine without tokens"
-    )
-    admin_tokens: tuple[str, ...] = _setting(
-        (), tokens, "tokens that allow making tokens, reading the audit log, and copies of the whole store"
-    )
-    receiver_hosts: tuple[str, ...] = _setting(
-        (), hosts, "hosts that receivers added through the API may name although they are not public"
-    )
-    open: bool = _setting(False, boolean, "allow listening beyond loopback without tokens or sign-in")
-    allowed_hosts: tuple[str, ...] = _setting(
-        (), hosts, "further names allowed in the Host header without a token or sign-in"
-    )
-    hash_key: str = _setting(
-        "", str, "key of params_hash and of secret fingerprints; by default a random one beside the store"
-    )
-    personal: str = _setting("mask", personal, "personal data: mask, keep, or the kinds to mask")
-    fingerprint_secrets: bool = _setting(False, boolean, "a short keyed hash in each redaction mark")
-    max_body: int = _setting(64 << 20, positive_size, "largest request body, before and after decompression")
-    queue: int = _setting(
-        128 << 20, positive_size, "bytes received but not yet answered; beyond this, senders are told to wait"
-    )
-    workers: int | None = _setting(
-        None, count, "processes that parse requests; by default, under load, one fewer than cores, at most 4"
-    )
-    forward: str = _setting("", copies_to, "OTLP endpoint that gets a copy of every accepted request")
-    forward_headers: tuple[str, ...] = _setting((), words, "headers sent with the copies, name=value")
-    forward_content: str = _setting(
-        "as-received",
-        one_of("as-received", "sanitised"),
-        "whether secrets and personal data are removed from the copies",
-    )
-    forward_raw: bool = _setting(False, boolean, "whether raw bodies of model requests are in the copies")
-    forward_queue: int = _setting(
-        64 << 20, positive_size, "bytes of copies that may wait; beyond this, copies are dropped"
-    )
-    tls_cert: Path | None = _setting(None, path, "certificate for HTTP and gRPC, PEM, with its chain")
-    tls_key: Path | None = _setting(None, path, "its key, PEM, without a password")
-    dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "address of the dashboard")
-    collector_url: str = _setting(
-        "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
-    )
-    query_token: str = _setting("", token, "the token that the dashboard and the commands send with queries")
-    alerts_token: str = _setting("", token, "the token that the dashboard sends when it changes rules and receivers")
-    admin_token: str = _setting("", token, "the token that misstep token, misstep audit and misstep backup send")
-    dashboard_url: str = _setting("", endpoint, "the dashboard's address, for links in notifications")
-    otlp_url: str = _setting(
-        "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
-    )
-    trace_url: str = _setting("", trace_link, "link to a trace viewer, with {trace_id}, {span_id} or {session}")
-    langfuse_url: str = _setting("", endpoint, "a Langfuse that gets verdicts as scores on its observations")
-    langfuse_public_key: str = _setting("", token, "public key of its project")
-    langfuse_secret_key: str = _setting("", token, "secret key of its project")
-    metrics_services: tuple[str, ...] = _setting(
-        (), words, "services by name in misstep_calls_total; none: the first twenty"
-    )
-    metrics_settle: float = _setting(
-        600.0, duration, "how long after a call was received it is counted in misstep_calls_total"
-    )
-    log: str = _setting("auto", one_of("auto", "json", "text"), "format of log lines")
+    `schemas/settings.toml` says what each means.
+    """
+
+    store: str = _setting("duckdb:///data/misstep.duckdb", str)
+    http: Address = _setting(Address("127.0.0.1", 4318), address)
+    grpc: Address = _setting(Address("127.0.0.1", 4317), address)
+    rules: Path = _setting(Path("alerts.yaml"), path)
+    tables: Path | None = _setting(None, folder)
+    memory: int = _setting(200_000_000, memory)
+    retention: float = _setting(30 * 86_400.0, duration)
+    audit_retention: float = _setting(90 * 86_400.0, duration)
+    retention_size: int = _setting(0, size)
+    retention_export: Path | None = _setting(None, new_folder)
+    cluster: str = _setting("", cluster)
+    local_retention: float = _setting(2 * 86_400.0, duration)
+    dimensions: tuple[str, ...] = _setting((), dimensions)
+    ingest_tokens: tuple[str, ...] = _setting((), tokens)
+    query_tokens: tuple[str, ...] = _setting((), tokens)
+    alerts_tokens: tuple[str, ...] = _setting((), tokens)
+    admin_tokens: tuple[str, ...] = _setting((), tokens)
+    receiver_hosts: tuple[str, ...] = _setting((), hosts)
+    open: bool = _setting(False, boolean)
+    allowed_hosts: tuple[str, ...] = _setting((), hosts)
+    hash_key: str = _setting("", str)
+    personal: str = _setting("mask", personal)
+    fingerprint_secrets: bool = _setting(False, boolean)
+    max_body: int = _setting(64 << 20, positive_size)
+    queue: int = _setting(128 << 20, positive_size)
+    workers: int | None = _setting(None, count)
+    forward: str = _setting("", copies_to)
+    forward_headers: tuple[str, ...] = _setting((), words)
+    forward_content: str = _setting("as-received", one_of("as-received", "sanitised"))
+    forward_raw: bool = _setting(False, boolean)
+    forward_queue: int = _setting(64 << 20, positive_size)
+    tls_cert: Path | None = _setting(None, path)
+    tls_key: Path | None = _setting(None, path)
+    dashboard: Address = _setting(Address("127.0.0.1", 8501), address)
+    collector_url: str = _setting("http://127.0.0.1:4318", endpoint)
+    query_token: str = _setting("", token)
+    alerts_token: str = _setting("", token)
+    admin_token: str = _setting("", token)
+    dashboard_url: str = _setting("", endpoint)
+    otlp_url: str = _setting("", endpoint)
+    trace_url: str = _setting("", trace_link)
+    langfuse_url: str = _setting("", endpoint)
+    langfuse_public_key: str = _setting("", token)
+    langfuse_secret_key: str = _setting("", token)
+    metrics_services: tuple[str, ...] = _setting((), words)
+    metrics_settle: float = _setting(600.0, duration)
+    log: str = _setting("auto", one_of("auto", "json", "text"))
 
     @property
     def sending_token(self) -> str:

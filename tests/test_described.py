@@ -15,6 +15,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, status_c
 
 from collector.api.describe import ANSWERS, TAKEN_AS_IS
 from collector.api.endpoints import ENDPOINTS
+from collector.api.meanings import MEANINGS, listed, row_of
 from collector.engine.duckdb.store import Store
 from tests.api import application, events
 from tests.conftest import HTTP, RunningCollector
@@ -176,3 +177,31 @@ def test_an_address_without_parameters_takes_none(shared: RunningCollector, meth
     said = HTTP.request(method, f"{shared.url}/api/v1/{path}?nosuch=1", json={} if method == "POST" else None)
     assert said.status_code == 400
     assert "there is no parameter 'nosuch' here" in said.text
+
+
+def test_every_column_of_an_answer_has_a_meaning_and_no_other(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]
+    explained: set[str] = set()
+    for path, methods in described.items():
+        for method, about in methods.items():
+            name = f"{method} {path}"
+            explained.add(name)
+            for status, answer in about["responses"].items():
+                content = answer.get("content", {}).get("application/json", {}) if status < "3" else {}
+                if not (shown := content.get("examples", {}).get("example", {}).get("value")):
+                    continue
+                row = row_of(name, shown)
+                schema = content["schema"]["properties"]
+                texts = schema if row is shown else schema["rows"]["items"]["properties"]
+                assert [column for column in row if not texts[column].get("description")] == [], name
+                own = set() if "like" in MEANINGS.get(name, {}) else set(listed(name))
+                assert own - row.keys() <= DEPENDING.get(name, set()), name
+    assert {name for name in MEANINGS if " " in name} <= explained
+
+
+# Columns that an answer has only in some cases.
+DEPENDING = {
+    "get /api/v1/rules": {"unit"},
+    "get /api/v1/sanitise": {"done", "rows", "changed", "redactions"},
+    "get /api/v1/forget": {"removed"},
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
@@ -15,9 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.api.endpoints import ENDPOINTS
 from collector.classify.classify import load_taxonomy
 from collector.cli import app
+from collector.commands import settings
 from collector.settings import Settings, load
+from collector.tables import load_toml, schemas
 from tests import module_list
 
 ROOT = Path(__file__).parent.parent
@@ -25,10 +29,25 @@ README = (ROOT / "README.md").read_text()
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"].values()
+MEANINGS = load_toml(schemas() / "settings.toml")
+NO_SETTINGS = {"MISSTEP_EXAMPLES", "MISSTEP_SLOW", "MISSTEP_TIMES", "MISSTEP_TOKEN"}  # of tests, and of other programs
 OURS = "misstep-sdk"  # in this repository: no lock has it
 SDK = tomllib.loads((ROOT / "sdk/pyproject.toml").read_text())
 RUNS = PROJECT["project"]["dependencies"] + [name for extra in EXTRAS for name in extra]
 CHECKS = {name for group in PROJECT["dependency-groups"].values() for name in group}
+
+
+def _generated() -> Any:
+    """docs/site/generated.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs/site/generated.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+generated = _generated()
 
 
 def table(text: str) -> dict[str, list[str]]:
@@ -54,17 +73,24 @@ def commands() -> set[str]:
     return found
 
 
-def test_every_setting_is_documented_and_no_other() -> None:
-    documented = {name: cells[0].strip("`") for name, cells in table(CONFIGURATION).items()}
-    assert documented == {each.name: f"MISSTEP_{each.name.upper()}" for each in fields(Settings)}
+def test_every_setting_has_a_meaning_and_no_other() -> None:
+    assert list(MEANINGS) == [each.name for each in fields(Settings)]
+    assert all(about["text"] and not about["text"].endswith(".") for about in MEANINGS.values())
+    printed = "\n".join(settings.lines())
+    assert all(f"{name} (MISSTEP_{name.upper()})" in printed for name in MEANINGS)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Settings)])
+@pytest.mark.parametrize("name", MEANINGS)
 def test_documented_default_is_the_default(name: str) -> None:
-    written = table(CONFIGURATION)[name][1].strip("`").replace("none", "")
+    written = MEANINGS[name].get("default", "")
     nowhere = Path("no such file")
-    settings = load({}, {f"MISSTEP_{name.upper()}": written}, nowhere)
-    assert settings == load({}, {}, nowhere)
+    assert load({}, {f"MISSTEP_{name.upper()}": written}, nowhere) == load({}, {}, nowhere)
+
+
+def test_the_setting_that_a_page_names_exists() -> None:
+    known = {f"MISSTEP_{name.upper()}" for name in MEANINGS} | NO_SETTINGS
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        assert set(re.findall(r"MISSTEP_[A-Z_]*[A-Z](?![A-Z_*])", document.read_text())) <= known, document.name
 
 
 def test_every_dependency_has_a_reason_and_no_other() -> None:
@@ -98,12 +124,18 @@ def test_lock_file_of_the_javascript_tests_has_hashes_and_no_address() -> None:
     assert all("integrity" in each and "resolved" not in each for each in packages)
 
 
-def test_every_command_is_documented_and_no_other() -> None:
-    documented = {
-        " ".join(word for word in name.split() if word.islower() and not word.startswith("-") and word != "parquet")
-        for name in table((ROOT / "docs/commands.md").read_text())
-    }
-    assert documented == commands()
+def test_every_command_says_what_it_does() -> None:
+    page = generated.commands()
+    for name in commands():
+        about = page.partition(f" {name}\n\n```console\n")[2].partition("```\n\n")[2]
+        assert re.match(r"[A-Z][^\n]+", about), name
+
+
+def test_every_command_on_the_page_of_commands_exists() -> None:
+    text = (ROOT / "docs/commands.md").read_text()
+    named = re.findall(r"`misstep ([a-z]+)(?: ([a-z]+))?", text)
+    assert len(named) > 20
+    assert [words for words in named if not {f"misstep {words[0]}", f"misstep {' '.join(words)}"} & commands()] == []
 
 
 def test_every_make_target_in_the_documents_exists() -> None:
@@ -126,15 +158,17 @@ def test_every_file_of_the_tables_is_in_the_architecture() -> None:
     assert sorted(named) == sorted(path.name for path in (ROOT / "schemas").iterdir())
 
 
-def test_every_class_is_in_the_documents_with_what_follows_from_it() -> None:
-    again = {"retry": "yes", "fix_and_retry": "changed", "needs_user": "no", "none": "no"}
-    groups: dict[str, list[str]] = {}
-    for name, row in load_taxonomy().classes.items():
-        group = f"| {row.domain} / {row.category} | {row.attribution} | {again[row.recovery]} |"
-        groups.setdefault(group, []).append(name)
-    rows = [f"{group} {', '.join(names)} |" for group, names in groups.items()]
-    written = (ROOT / "docs/taxonomy.md").read_text().partition("## Every class")[2]
-    assert re.findall(r"^\|.*\|$", written, re.MULTILINE)[2:] == rows, "\n".join(rows)
+def test_pages_made_of_descriptions_leave_nothing_out() -> None:
+    classes, of_settings = generated.classes(), generated.settings()
+    assert all(f"| `{name}` | {row.attribution} |" in classes for name, row in load_taxonomy().classes.items())
+    assert all(f"| `{name}`<br>" in of_settings for name in MEANINGS)
+    addresses = generated.addresses()
+    for endpoint in ENDPOINTS:
+        _, _, about = addresses.partition(f"\n## GET /api/v1{re.sub(r':[a-z]+}', '}', endpoint.path)}\n")
+        section = about.partition("\n## ")[0]
+        assert all(f"| `{parameter.name}` |" in section for parameter in endpoint.takes), endpoint.path
+        assert "| column | meaning |" in section
+        assert ("[filters](api.md#filters)" in section) is endpoint.filters
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)

@@ -22,6 +22,7 @@ from litestar.openapi.spec import (
 from litestar.openapi.spec import Parameter as OpenAPIParameter
 from litestar.openapi.spec.enums import OpenAPIFormat
 
+from collector.api.meanings import about, columns, row_of
 from collector.api.parameters import MOST_ROWS, RANGE, Parameter
 from collector.api.representations import ARROW
 from collector.query.filters import BY_NAME, Dimension
@@ -142,6 +143,7 @@ TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
 
 # Examples: a row of each list, by its path; and complete answers, by method and path.
 ANSWERS: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(schemas().joinpath("answers.json").read_bytes())
+ROWS_SHOWN = {re.sub(r":\w+}", "}", path): row for path, row in ANSWERS.items() if path.startswith("/")}
 RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41:51.000000000Z"}
 
 
@@ -209,7 +211,7 @@ def taking(media_type: str, example: object, takes: Sequence[Parameter] = ()) ->
 
 
 def completed(description: dict[str, Any]) -> dict[str, Any]:
-    """The description with what is listed by method and path: examples of answers and bodies, and refusals."""
+    """The description with what is listed by method and path: meanings, examples of answers and bodies, refusals."""
     for path, methods in description["paths"].items():
         for method, described in methods.items():
             _complete(described, f"{method} {path}", everywhere=path.startswith("/api/v1/"))
@@ -222,11 +224,34 @@ def _complete(described: dict[str, Any], name: str, *, everywhere: bool) -> None
     problem = {"application/json": {"schema": PROBLEM.to_schema()}}
     for status in (*(EVERYWHERE if everywhere else ()), *ALSO_REFUSED.get(name, ())):
         described["responses"].setdefault(status, {"description": REFUSALS[status], "content": problem})
-    if name not in ANSWERS:
-        return
+    if text := about(name):
+        described["description"] = text
     for status, answer in described["responses"].items():
         if status.startswith("2"):
-            _exemplify(answer.get("content", {}), ANSWERS[name])
+            content = answer.get("content", {})
+            if name in ANSWERS:
+                _exemplify(content, ANSWERS[name])
+            _add_nulls(content.get("application/json", {}), name.partition(" ")[2].removeprefix("/api/v1"))
+            _explain(content.get("application/json", {}), name)
+
+
+def _add_nulls(content: dict[str, Any], path: str) -> None:
+    """Puts back what Litestar leaves out of an example: columns that are null."""
+    if path in ROWS_SHOWN and (examples := content.get("examples")):
+        whole = "rows" in examples["example"]["value"]
+        examples["example"]["value"] |= {"rows": [ROWS_SHOWN[path]]} if whole else ROWS_SHOWN[path]
+
+
+def _explain(content: dict[str, Any], name: str) -> None:
+    """Gives the schema of an answer, which has an example, the meaning of each of its columns."""
+    shown = content.get("examples", {}).get("example", {}).get("value")
+    if not (meanings := columns(name, shown)):
+        return
+    explained: dict[str, Any] = {column: {"description": text} for column, text in meanings.items()}
+    if row_of(name, shown) is not shown:
+        explained = {"rows": {"type": "array", "items": {"type": "object", "properties": explained}}}
+    schema = content["schema"]
+    content["schema"] = {**schema, "properties": {**schema.get("properties", {}), **explained}}
 
 
 def _exemplify(content: dict[str, Any], shown: Any) -> None:

@@ -12,6 +12,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import generated
+
 ROOT = Path(__file__).parents[2]
 BESIDE = {
     "README.md": "index.md",
@@ -21,12 +23,13 @@ BESIDE = {
     "sdk/README.md": "sdk.md",
 }
 PARTS = {
-    "Start": ["connect", "commands", "configuration"],
-    "Concepts": ["concepts", "taxonomy", "sanitising", "seeds"],
+    "Start": ["start", "connect", "concepts"],
     "Agents": ["agents/README", "transcripts"],
     "Pages": ["dashboard", "lessons"],
     "Alerts": ["alerts", "metrics", "gate"],
-    "Reference": ["api", "mcp", "sdk", "reference"],
+    "Use": ["commands", "configuration", "taxonomy", "sanitising"],
+    "Build": ["api", "mcp", "sdk"],
+    "Reference": ["addresses", "all-settings", "all-commands", "classes", "reference"],
     "Operations": ["durability", "security", "forward", "kubernetes", "scaling", "benchmarks", "stability"],
     "Contributing": [
         "contributing",
@@ -37,6 +40,7 @@ PARTS = {
         "add-an-agent",
         "add-a-transcript",
         "decisions/index",
+        "seeds",
         "dependencies",
         "changelog",
         "releasing",
@@ -59,6 +63,16 @@ REFERENCE = """# Reference of the library
    :members:
 ```
 """
+MADE_HERE = {  # what a page says of a page that only the site has → with a link to it
+    "docs/api.md": ("The site (`make site`) has the same as a page.", "[Here](addresses.md) is the same as a page."),
+    "docs/configuration.md": (
+        "they are in [schemas/settings.toml](../schemas/settings.toml).", "so does [All settings](all-settings.md)."
+    ),
+    "docs/commands.md": (
+        "the site (`make site`) has the same as a page.", "[here](all-commands.md) is the same as a page."
+    ),
+    "docs/taxonomy.md": ("The site (`make site`) has them as a page.", "[Here](classes.md) they are as a page."),
+}  # fmt: skip
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 
 
@@ -66,8 +80,12 @@ def main(folder: Path) -> None:
     """Every page, with a table of contents at the end of the first."""
     pages = {f"docs/{path.relative_to(ROOT / 'docs').as_posix()}" for path in (ROOT / "docs").rglob("*.md")}
     for source in sorted(pages | {name for name in BESIDE if (ROOT / name).exists()}):
-        _write(folder / _page(source), _with_links(source, (ROOT / source).read_text(), folder))
+        _write(folder / _page(source), _with_links(source, _text(source), folder))
     _write(folder / "reference.md", REFERENCE)
+    _write(folder / "addresses.md", generated.addresses())
+    _write(folder / "all-settings.md", generated.settings())
+    _write(folder / "all-commands.md", generated.commands())
+    _write(folder / "classes.md", generated.classes())
     _write(folder / "decisions/index.md", _listed("Decisions", "decisions"))
     shutil.copytree(ROOT / "docs/images", folder / "images", dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_name("conf.py"), folder)
@@ -105,6 +123,16 @@ def _with_links(source: str, text: str, folder: Path) -> str:
         return f"{link[1]}{posixpath.relpath(_target(target, folder), here or '.')}{link[3] or ''}{link[4]}"
 
     return _LINK.sub(relative, text)
+
+
+def _text(source: str) -> str:
+    text = (ROOT / source).read_text()
+    if source not in MADE_HERE:
+        return text
+    said, linked = MADE_HERE[source]
+    if said not in text:
+        raise ValueError(f"{source} does not say {said!r}: see MADE_HERE in {__file__}")
+    return text.replace(said, linked)
 
 
 def _target(path: str, folder: Path) -> str:
