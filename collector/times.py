@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+SECOND = 1_000 * MILLISECOND
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR

@@ -18,6 +18,7 @@ import pytest
 from collector import zstd
 from collector.recognise.examples import wrong_examples
 from collector.report import Report
+from collector.times import MILLISECOND
 from collector.transcripts.find import find, find_in
 from collector.transcripts.positions import Positions
 from collector.transcripts.read import Count, Readings
@@ -268,7 +269,9 @@ def test_a_call_without_a_plausible_time_was_before_its_file_changed_last(tmp_pa
     records = [{**use(f"toolu_{place}"), "timestamp": when} for place, when in enumerate(("2099-01-01T00:00:00Z", ""))]
     path = lines(tmp_path / "S.jsonl", *records)
     sent, _ = read(path, "claude-code")
-    assert [(one["time"], one["more"]["time.exact"]) for one in sent] == [(path.stat().st_mtime_ns, False)] * 2
+    assert [(one["time"], one["more"]["time.exact"]) for one in sent] == [
+        (path.stat().st_mtime_ns + place * MILLISECOND, False) for place in range(2)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -394,3 +397,16 @@ def test_an_archive_of_an_evaluation_is_read_as_its_document(tmp_path: Path, com
     assert (len(sent), count.told.unreadable) == (3, 1)
     path.write_bytes(path.read_bytes().replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\x00"))
     assert len(read(path, "inspect")[0]) == (0 if compression == 93 else 3)
+
+
+def test_calls_to_which_a_file_gives_one_time_keep_its_order(tmp_path: Path) -> None:
+    states = [{"toolCallId": f"c{n}", "status": "done", "toolCall": {"function": {"name": "Read"}}} for n in range(3)]
+    history = [{"message": {"role": "assistant"}, "toolCallStates": some} for some in (states[:2], states[2:])]
+    path = tmp_path / ".continue/sessions/S.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"sessionId": "S", "history": history}))
+    sent, _ = read(tmp_path, "continue")
+    began = sent[0]["time"]
+    assert [one["call_id"] for one in sent] == ["c0", "c1", "c2"]
+    assert [one["time"] - began for one in sent] == [0, MILLISECOND, 2 * MILLISECOND]
+    assert [one["more"].get("time.exact") for one in sent] == [None, False, False]

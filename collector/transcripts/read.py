@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.recognise.identify import key64
-from collector.times import EARLIEST_NS, HOUR, time_of
+from collector.times import EARLIEST_NS, HOUR, MILLISECOND, time_of
 from collector.transcripts.files import records
 from collector.transcripts.find import Found
 from collector.transcripts.join import Joined, Joiner, Told
@@ -86,9 +86,11 @@ class Readings:
         """What is to be sent of one file. Remembers the file as read once all of it was taken."""
         count = self.counts.setdefault(found.agent.id, Count())
         sent = 0
+        spread = _Spread(found.changed_ns)
         try:
             for one in self._calls(found, count):
                 _mend_time(one, found.changed_ns)
+                spread.take(one)
                 if one["time"] < self.since_ns:
                     continue
                 key = key64(found.agent.id, one["operation"], *one["same"])
@@ -148,6 +150,28 @@ def _turns_in(found: Found, turns_of: Callable[[str], frozenset[str]]) -> frozen
         for _ in joiner.take(place, size, record):
             pass
     return frozenset(joiner.turns - {""})
+
+
+@dataclass(slots=True)
+class _Spread:
+    """Puts calls that have one time, of their record or of the file, a millisecond apart in the file's order: streaks
+    are read by time.
+    """
+
+    changed_ns: int
+    last: tuple[int, int] = (0, 0)
+    calls: int = 0
+
+    def take(self, sent: dict[str, Any]) -> None:
+        if sent["operation"] != "tool":
+            return
+        time_ns = sent["time"]
+        of = time_ns, -1 if time_ns == self.changed_ns else sent["more"]["transcript.offset"]
+        self.calls = self.calls + 1 if of == self.last else 0
+        self.last = of
+        if self.calls:
+            sent["time"] += self.calls * MILLISECOND
+            sent["more"]["time.exact"] = False
 
 
 def _mend_time(sent: dict[str, Any], changed_ns: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from collector.recognise.readers import at_path
 from collector.transcripts.files import parsed
 
 WORKTREE = re.compile(r"gitdir: (.+?)[/\\]\.git[/\\]worktrees[/\\]")
@@ -34,8 +35,7 @@ def beside(path: Path, names: Iterable[str]) -> str:
                 text = file.read(ROOT_BYTES)
         except OSError:
             continue
-        held = parsed(text) if key else text.decode("utf-8", "replace").strip()
-        folder = held.get(key) if isinstance(held, dict) else held
+        folder = at_path(parsed(text), tuple(key.split("."))) if key else text.decode("utf-8", "replace").strip()
         if isinstance(folder, str) and (found := repository_of(folder)):
             return found
     return ""
