@@ -5,6 +5,7 @@ loaded only then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from collector.alerts.rulebook import RuleBook
@@ -20,6 +21,7 @@ from collector.tokens.file import TokenFile, merged, readable
 if TYPE_CHECKING:
     from collector.batch import Batch
     from collector.cluster.publish import Publisher
+    from collector.cluster.reach import Reach
     from collector.cluster.reads import ClusterReads
     from collector.cluster.sharing import Sharing
 
@@ -49,6 +51,16 @@ def older_of(settings: Settings, store: Store) -> Callable[[Sequence[Batch]], No
     from collector.cluster.older import Older
 
     return Older(Cluster(settings.cluster), Back(store), int(settings.local_retention * 1e9))
+
+
+def reach_of(settings: Settings, store: Store, publisher: Publisher | None) -> Callable[[], Reach | None]:
+    """What makes, for each run, what reaches rows that only the cluster has."""
+    if publisher is None:
+        return nothing
+    from collector.cluster.client import Cluster
+    from collector.cluster.reach import Reach
+
+    return partial(Reach, Cluster(settings.cluster), Back(store), Meta(store).collector(), publisher.fence)
 
 
 def reads_of(settings: Settings, store: Store) -> Store | ClusterReads:

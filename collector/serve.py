@@ -42,7 +42,7 @@ from collector.api.routes import api_routes
 from collector.api.rule_routes import RULE_ROUTES
 from collector.api.token_routes import TOKEN_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
-from collector.clustered import nothing, older_of, publisher_of, reads_of, sharing_of
+from collector.clustered import nothing, older_of, publisher_of, reach_of, reads_of, sharing_of
 from collector.columns import add_dimensions
 from collector.engine.duckdb.count_loop import Counting
 from collector.engine.duckdb.derive_loop import Keeper
@@ -290,6 +290,8 @@ def _application(
         parts.store.count_again()
 
     audit = audit_log(settings, engine.scrub)
+    reach = reach_of(settings, parts.store, parts.publisher)
+    errands = sharing.errands if sharing else None
     state = {
         "settings": settings,
         "tokens": tokens,
@@ -305,8 +307,8 @@ def _application(
         "forward": forward,
         "scrub": engine.scrub,
         "backups": Backups(parts.store),
-        "applying": Applying(parts.store, another, parts.writer, renamed, audit),
-        "forgetting": Forgetting(parts.store, parts.writer, renamed),
+        "applying": Applying(parts.store, another, parts.writer, renamed, audit, reach, errands),
+        "forgetting": Forgetting(parts.store, parts.writer, renamed, reach, errands),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,

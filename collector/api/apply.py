@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
@@ -22,6 +22,7 @@ from litestar.types import ControllerRouterHandler
 from collector.access import MAINTAIN, check_json
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
+from collector.api.rewritten import rewritten
 from collector.audit import AuditLog
 from collector.columns import Row
 from collector.engine.duckdb import rewrite
@@ -30,9 +31,14 @@ from collector.journal.writer import Writer
 from collector.pipeline import Pipeline
 from collector.report import as_report, as_row
 
+if TYPE_CHECKING:
+    from collector.cluster.errands import Errands
+    from collector.cluster.reach import Reach
+
 SLICE = 2_000  # rows per transaction; ingest continues in between
 PASSES = 5  # reports that arrive meanwhile may be folded with rows not yet processed
 KEEPS = {RIGHT: MAINTAIN, WHOLE: True}
+ERRAND = "sanitise"  # its name among the collectors of a cluster
 
 log = structlog.get_logger()
 
@@ -46,9 +52,13 @@ class Apply:
         pipeline: Pipeline,
         renamed: Callable[[], None] = lambda: None,
         audit: AuditLog | None = None,
+        reach: Reach | None = None,
+        done: Callable[[], None] = lambda: None,
     ) -> None:
-        """`renamed` is called after names were rewritten, so that cached ones are read again."""
-        self._store, self._renamed, self._audit = store, renamed, audit
+        """`renamed` is called after names were rewritten, so that cached ones are read again; `reach` is what only a
+        cluster has; `done` is called at the end.
+        """
+        self._store, self._renamed, self._audit, self._reach, self._done = store, renamed, audit, reach, done
         # Columns of former dimensions may contain secrets too.
         self._pipeline = replace(pipeline, dimensions=store.dimensions)
         self._work = self._all()
@@ -73,6 +83,8 @@ class Apply:
         return {"state": self.state, **counts, "redactions": dict(sorted(self.redacted.items()))}
 
     def _all(self) -> Iterator[None]:
+        if self._reach:
+            yield from self._far(self._reach)
         for _ in range(PASSES):
             before = self.changed
             self.done, self.rows = 0, self._store.count("reports") + self._store.count("events")
@@ -88,28 +100,47 @@ class Apply:
                 break
         else:
             raise RuntimeError(f"rules still cut after {PASSES} passes")
-        while not self._store.rewrite_file():
+        yield from rewritten(self._store, self._reach)
+        self._done()
+
+    def _far(self, reach: Reach) -> Iterator[None]:
+        """What only the cluster has: of events, whole sessions come back in which anything is cut."""
+        self.rows = reach.count()
+        for rows in reach.slices():
+            cut = [row for row in rows if self._row(row, Counter()) is not row]
+            if cut:
+                reach.bring(cut)
+                ids = [row["event_id"] for row in cut]
+                times = [row["received_ns"] for row in cut]
+                here = rewrite.chosen_rows(self._store, ids, min(times) - 1, max(times))
+                self._rewrite("events", here, min(times) - 1, max(times))
+            self.done += len(rows)
             yield
+        self.changed += reach.texts(self._text)
 
     def _slices(self, table: str) -> Iterator[None]:
         after_ns = -1
         while (until := rewrite.slice_end(self._store, table, after_ns, SLICE)) is not None:
             rows = rewrite.slice_rows(self._store, table, after_ns, until)
-            new = [self._row(row) for row in rows]
-            ids = {row["event_id"] for row, clean in zip(rows, new, strict=True) if clean is not row}
-            if ids:
-                cut = [row for row in new if row["event_id"] in ids]
-                rewrite.rewrite(self._store, table, sorted(ids), cut, after_ns, until)
-            self.changed += sum(clean is not row for row, clean in zip(rows, new, strict=True))
+            self._rewrite(table, rows, after_ns, until)
             self.done += len(rows)
             after_ns = until
             yield
 
-    def _row(self, row: Row) -> Row:
+    def _rewrite(self, table: str, rows: Sequence[Row], after_ns: int, until: int) -> None:
+        """Replaces those of these rows, received between the two times, in which anything is cut."""
+        new = [self._row(row, self.redacted) for row in rows]
+        ids = {row["event_id"] for row, clean in zip(rows, new, strict=True) if clean is not row}
+        if ids:
+            cut = [row for row in new if row["event_id"] in ids]
+            rewrite.rewrite(self._store, table, sorted(ids), cut, after_ns, until)
+        self.changed += sum(clean is not row for row, clean in zip(rows, new, strict=True))
+
+    def _row(self, row: Row, redacted: Counter[str]) -> Row:
         if "report" not in row:
-            return as_row(self._pipeline.again(as_report(row), self.redacted))
+            return as_row(self._pipeline.again(as_report(row), redacted))
         report = msgspec.json.decode(row["report"])
-        clean = self._pipeline.again(report, self.redacted)
+        clean = self._pipeline.again(report, redacted)
         return row if clean is report else {**row, "report": msgspec.json.encode(clean).decode()}
 
     def _names(self) -> Iterator[None]:
@@ -145,20 +176,43 @@ class Applying:
         writer: Writer,
         renamed: Callable[[], None],
         audit: AuditLog | None = None,
+        reach: Callable[[], Reach | None] = lambda: None,
+        errands: Errands | None = None,
     ) -> None:
-        """`pipeline` creates one for the writer's thread, or raises Rejected."""
+        """`pipeline` creates one for the writer's thread, or raises Rejected; `reach` makes what reaches a cluster's
+        rows, whose `errands` all its collectors do.
+        """
         self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
-        self._audit = audit
+        self._audit, self._reach, self._errands = audit, reach, errands
         self.current: Apply | None = None
         self._lock = threading.Lock()
+        if errands:
+            errands.join(ERRAND, self)
 
     def begin(self) -> Apply:
-        """The run in progress, or a new one."""
+        """The run in progress, or a new one, in a cluster of all its collectors. Raises Rejected, Unavailable."""
         with self._lock:
             if self.current is None or self.current.state != "running":
-                self.current = Apply(self._store, self._pipeline(), self._renamed, self._audit)
-                self._writer.between(self.current.step)
+                pipeline = self._pipeline()
+                self._begin(pipeline, self._errands.ask(ERRAND) if self._errands else 0)
+            assert self.current
             return self.current
+
+    def run(self, at_ns: int) -> None:
+        """Begins a run that was asked of another collector, unless one is in progress. Raises Rejected."""
+        with self._lock:
+            if self.current is None or self.current.state != "running":
+                self._begin(self._pipeline(), at_ns)
+
+    def _begin(self, pipeline: Pipeline, at_ns: int) -> None:
+        errands = self._errands
+
+        def done() -> None:
+            if errands:
+                errands.done(ERRAND, at_ns)
+
+        self.current = Apply(self._store, pipeline, self._renamed, self._audit, self._reach(), done)
+        self._writer.between(self.current.step)
 
 
 @post(

@@ -11,7 +11,8 @@ import structlog
 
 from collector.batch import Batch
 from collector.cluster.client import Cluster, ClusterError
-from collector.cluster.tables import VERSIONED, published
+from collector.cluster.reach import TIME, columns_of
+from collector.cluster.tables import VERSIONED
 from collector.engine import BroughtBack
 from collector.errors import Unavailable
 from collector.recent import Recent
@@ -24,7 +25,6 @@ AGAIN_NS = 5 * MINUTE  # until a session is looked for again: retention may remo
 PATIENCE_S = 10.0
 AWAY_NS = 15 * SECOND  # until a cluster that did not answer is asked again: meanwhile nothing is written
 REMEMBERED = 20_000  # sessions and calls that were looked for
-TIME = {"events": "time_ns", "kept_streaks": "started", "kept_chains": "time_ns"}
 SESSIONS = """
   select distinct session from events
   where time_ns between {low:Int64} and {high:Int64}
@@ -78,8 +78,7 @@ class Older:
         if found:
             asked = {**given, "sessions": sorted(found)}
             for table in VERSIONED:
-                columns = self._store.columns(table)
-                names = ", ".join(f"`{name}`" for name, _, _ in published(table) if name in columns)
+                names = ", ".join(f"`{name}`" for name in columns_of(self._cluster, self._store, table))
                 sql = ROWS.format(columns=names, table=table, time=TIME[table])
                 with self._cluster.stream(sql, asked, timeout_s=PATIENCE_S) as told:
                     self._store.bring_back(table, b"".join(told))

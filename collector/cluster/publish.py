@@ -8,7 +8,7 @@ cluster is away the notes wait in the store.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -85,6 +85,14 @@ class Publisher:
             self._wake.notify_all()
             self._wake.wait_for(lambda: self._done >= wanted or bool(self.problem) or self._loop.closing, timeout_s)
             return self._done >= wanted
+
+    def fence(self) -> Callable[[], bool]:
+        """What says whether all that was noted before this call is published."""
+        with self._wake:
+            self._noted += 1
+            wanted = self._noted
+            self._wake.notify_all()
+        return lambda: self._done >= wanted
 
     def state(self) -> dict[str, Any]:
         """For Health: where to, what waits since when, and why."""

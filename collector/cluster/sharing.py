@@ -14,6 +14,8 @@ import structlog
 
 from collector import telemetry
 from collector.cluster.client import Cluster, ClusterError
+from collector.cluster.errands import KIND as ERRANDS
+from collector.cluster.errands import Errands
 from collector.cluster.files import KIND, Remembers, SharedFile
 from collector.cluster.lease import Lease
 from collector.cluster.shared import Place, Shared
@@ -27,6 +29,11 @@ SELDOM_S = 10.0
 LED = "evaluated last"  # in `meta`
 
 log = structlog.get_logger()
+
+
+def told(rows: Mapping[str, str | None]) -> dict[str, Any]:
+    """Values by key; None where one is gone."""
+    return {key: text and msgspec.json.decode(text) for key, text in rows.items()}
 
 
 class Kept(Protocol):
@@ -62,6 +69,7 @@ class Sharing:
     ) -> None:
         self.shared = Shared(cluster)
         self.files: list[SharedFile] = []
+        self.errands = Errands(self.shared, meta, me)
         self._cluster = cluster
         self._lease = Lease(cluster, me, clock)
         self._meta = meta
@@ -143,6 +151,7 @@ class Sharing:
         self._take()
         for file in self.files:
             file.look()
+        self.errands.look()
         self._lease.turn()
         if self._lease.held() and not self._taken:
             self._take()
@@ -171,8 +180,9 @@ class Sharing:
         if not self._joined:
             self._taker.ledger.give({(kind, key) for kind, rows in changes.items() for key in rows})
             self._joined = True
+        self.errands.take(told(changes.pop(ERRANDS, {})))
         for kind, rows in changes.items():
-            self._taker.take(kind, {key: text and msgspec.json.decode(text) for key, text in rows.items()})
+            self._taker.take(kind, told(rows))
 
     def _away(self, problem: str) -> None:
         telemetry.FAILED.labels("sharing").inc()

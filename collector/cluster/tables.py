@@ -150,6 +150,14 @@ def make(cluster: Cluster, layout: Layout, retention_s: int, dimensions: Sequenc
             cluster.run(f"alter table {name}{there} modify {ttl}")
 
 
+def home_of(cluster: Cluster, table: str) -> str:
+    """Where the rows of a table are, for `optimize` and `alter`: the table itself, or those of all shards."""
+    asked = "select engine_full from system.tables where database = currentDatabase() and name = {name:String}"
+    [row] = cluster.rows(asked, {"name": table})
+    found = re.match(r"Distributed\('([^']+)'", row["engine_full"])
+    return f"{table.replace('_rows', '_shard')} on cluster `{found[1]}`" if found else table
+
+
 def _view(layout: Layout, retention_s: int) -> str:
     [found] = [each for each in statements(layout, retention_s) if re.match(r"create or replace view events\b", each)]
     return found.partition(" as ")[2]

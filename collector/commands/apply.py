@@ -19,11 +19,14 @@ from collector.token_store import audit_log
 
 
 def apply(settings: Settings) -> dict[str, Any]:
-    """Applies the rules to everything that is stored; returns the last progress report.
+    """Applies the rules to everything that is stored; returns the last progress report. With a cluster, a running
+    collector does it.
 
     Raises StoreError or OSError if it cannot.
     """
     existing(settings.store)
+    if settings.cluster:
+        return _shown(_by_collector(settings))
     try:
         store = Store.open(settings.store)
     except StoreInUse:

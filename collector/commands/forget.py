@@ -14,14 +14,17 @@ from collector.settings import Settings
 
 
 def forget(settings: Settings) -> dict[str, Any]:
-    """Removes what was imported; returns the last progress report. Raises StoreError or OSError if it cannot."""
+    """Removes what was imported; returns the last progress report. With a cluster, a running collector does it.
+
+    Raises StoreError or OSError if it cannot.
+    """
     existing(settings.store)
+    if settings.cluster:
+        return _by_collector(settings)
     try:
         store = Store.open(settings.store)
     except StoreInUse:
-        with collector(settings.collector_url, settings.admin_token or settings.query_token) as client:
-            check_store(client, settings.store)
-            return list(followed(client, "/api/v1/forget"))[-1]
+        return _by_collector(settings)
     try:
         check_stored(store.path, store.position(), "what they hold is not removed")
         work = Forget(store)
@@ -30,3 +33,9 @@ def forget(settings: Settings) -> dict[str, Any]:
         return work.told()
     finally:
         store.close()
+
+
+def _by_collector(settings: Settings) -> dict[str, Any]:
+    with collector(settings.collector_url, settings.admin_token or settings.query_token) as client:
+        check_store(client, settings.store)
+        return list(followed(client, "/api/v1/forget"))[-1]

@@ -35,6 +35,13 @@ def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[R
     return store.rows(taken, between)
 
 
+def chosen_rows(store: Store, ids: Sequence[int], after_ns: int, until_ns: int) -> list[Row]:
+    """The events with these ids that were received after `after_ns` and up to the other time."""
+    chosen = "event_id in (select unnest($ids::ubigint[]))"
+    taken = f"from events where received_ns > $after and received_ns <= $until and {chosen}"
+    return store.rows(taken, {"after": after_ns, "until": until_ns, "ids": list(ids)})
+
+
 def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Row], after_ns: int, until_ns: int) -> None:
     """Replaces the rows of these events between the two times by `rows`; durable when it returns.
 
@@ -54,8 +61,8 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Row], a
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:
-    """Tables with their columns of text, but for `events`, `reports`, `meta`, and what is computed anew from the events
-    (`Store.rewrite_file`).
+    """Tables with their columns of text, but for `events`, `reports`, `meta`, what is computed anew from the events
+    (`Store.rewrite_file`), and `unpublished`, whose places a cluster knows by their old names.
     """
     found = store.rows(
         "select table_name, column_name from duckdb_columns()"
@@ -63,7 +70,7 @@ def text_columns(store: Store) -> list[tuple[str, str]]:
         " and schema_name = 'main' and database_name = $database"
         " and table_name in (select table_name from duckdb_tables())"
         " and not list_contains($others, table_name) order by all",
-        {"database": DATABASE, "others": ["events", "reports", "meta", "changed", *KEPT]},
+        {"database": DATABASE, "others": ["events", "reports", "meta", "changed", "unpublished", *KEPT]},
     )
     return [(row["table_name"], row["column_name"]) for row in found]
 
