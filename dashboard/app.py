@@ -61,7 +61,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stMain] [data-testid=stPageLink-NavLink] {position: relative; left: -0.5rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
 [data-testid=stApp] [data-testid=stCaptionContainer] {opacity: 0.66}
-[data-testid=stApp] [data-testid=stCaptionContainer] code {color: inherit}
+[data-testid=stApp] [data-testid=stCaptionContainer] code {color: inherit; font-size: 0.92em}
 [data-testid=stApp] .vega-embed :is(.role-axis-label, .role-axis-title, .role-legend-label, .role-title) text {
   fill: currentColor; fill-opacity: 0.7
 }

@@ -150,6 +150,16 @@ def test_an_axis_of_calls_has_marks_however_near_they_are(calls: tuple[int, int]
     assert axis["values"] == marks
 
 
+@pytest.mark.parametrize("draw", ["durations", "rate"])
+def test_a_bucket_that_began_before_the_axis_is_drawn_where_it_begins(draw: str) -> None:
+    times = [SPAN[0] - timedelta(hours=1), SPAN[0] + timedelta(hours=1)]
+    values = {"p50_ms": 20.0, "p95_ms": 900.0, "error_rate": 0.5, "low": 0.4, "high": 0.6, "rated": 30}
+    frame = pl.DataFrame({"time": times, **{name: [value] * 2 for name, value in values.items()}})
+    made = spec({"durations": charts.durations, "rate": charts.rate_over_time}[draw](frame, colours.LIGHT, SPAN))
+    drawn = [row for rows in made["datasets"].values() for row in rows]
+    assert min(datetime.fromisoformat(row["time"]) for row in drawn) == SPAN[0]
+
+
 def test_durations_are_written_as_on_the_pages_however_long() -> None:
     frame = pl.DataFrame({"time": [START], "p50_ms": [1_667_000.0], "p95_ms": [3_210_000.0]})
     made = spec(charts.durations(frame, colours.LIGHT, SPAN))

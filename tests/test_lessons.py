@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -151,6 +152,10 @@ def test_a_recurring_mistake_is_a_lesson_with_its_evidence(store: Store) -> None
     assert (row["next"], row["next_sessions"], row["recovered_sessions"]) == ("uv run pytest", 12, 12)
     assert (row["scope"], row["seconds"], row["tokens"]) == ("api", 24.0, None)
     assert (row["first_seen"], row["last_seen"]) == (NOW - 12 * DAY - MINUTE, NOW - DAY - MINUTE)
+    for example in json.loads(row["examples"]):
+        named = "select project, service, session from events where event_id = $id"
+        [shown] = store.rows(named, {"id": int(example["event_id"])})
+        assert {name: example[name] for name in shown} == shown, "a link to it names its session as the page does"
 
 
 QUIET = [("ls", "ok", None)]

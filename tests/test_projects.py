@@ -146,6 +146,9 @@ def test_counts_of_equal_bytes_are_exact_in_both_and_in_all(two: RunningCollecto
     assert health["alpha"]["errors"] is health["alpha"]["refused"] is None, "not told, which is not none"
     by_project = asked(two, tokens["whole"], "/api/v1/breakdown", by="project")["rows"]
     assert {row["project"]: row["calls"] for row in by_project} == {"alpha": 12, "beta": 13, None: 13}
+    senders = asked(two, tokens["whole"], "/api/v1/sources")["rows"]
+    told = {row["project"]: (row["service"], row["events"]) for row in senders if row["events"]}
+    assert told == {"alpha": ("coder", 12), "beta": ("coder", 13), None: ("coder", 13)}
     of_beta = asked(two, tokens["whole"], "/api/v1/breakdown", project="beta", by="tool")["rows"]
     assert {row["tool"]: row["calls"] for row in of_beta} == {"read": 9, "only-beta-tool": 4}
     assert not asked(two, tokens["alpha"], "/api/v1/breakdown", project="beta", by="tool")["rows"]
@@ -374,6 +377,23 @@ def test_pages_with_a_token_of_one_project(
         if page == "health":
             assert any("counted over all projects" in said for said in captions)
             assert "Errors of the collector itself" not in shown
+    told = "All projects share rules and receivers: they are changed by who may see all of them."
+    for page, state in (
+        ("group", {"fingerprint": failed["fingerprint"], "alert": "me"}),
+        ("alerts", {"rule": "failing"}),
+    ):
+        for whose in ("alpha", "whole"):
+            app = open_app(two.url, page, token=tokens[whose], **state)
+            captions = [each.value for each in app.caption]
+            assert (told in captions) == (whose == "alpha"), (page, whose)
+            assert not [said for said in captions if "failed (id" in said], (page, whose)
+            changes = {each.label for each in app.button} & {"Alert me", "Save the rule", "Save", "Remove it"}
+            assert bool(changes - {"Save"}) == (whose == "whole"), (page, whose)
+    for whose in ("alpha", "whole"):
+        app = open_app(two.url, "errors", token=tokens[whose])
+        app.session_state["open-more"] = True
+        [by] = [each for each in app.run().selectbox if each.label == "Filter by"]
+        assert ("project" in by.options) == (whose == "whole"), "one project is no choice"
     app = open_app(two.url, "group", token=tokens["whole"], fingerprint=failed["fingerprint"])
     [sessions] = [table for table in tables(app) if "strip" in table.columns]
     assert len(sessions.rows) == 1, "another project's session of this name is not one of the group's"

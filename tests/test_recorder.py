@@ -122,6 +122,16 @@ def test_lanes_hold_requests_tools_streaks_and_sub_agents() -> None:
     assert said["strip"] is None
 
 
+def test_labels_of_streaks_do_not_cover_the_next_one() -> None:
+    rows = calls(*[FAILED | {"duration_ms": 800.0}, {}] * 4, *[{}] * 32)
+    said = drawn(rows, 1, *(streak(at, at, length=1.0) for at in (0, 2, 4, 6)))
+    assert [one["label"] for one in said["brackets"]] == ["1", "1", "1", "1 in a row, repaired"]
+    assert [one["inside"] for one in said["brackets"]] == [True, True, True, False]
+    assert {one["title"] for one in said["brackets"]} == {"1 in a row, repaired"}
+    narrow = calls(FAILED | {"duration_ms": 1.0}, {}, FAILED, *[{}] * 197)
+    assert drawn(narrow, 1, streak(0, 0), streak(2, 2))["brackets"][0]["label"] == "", "no room at all"
+
+
 def test_calls_at_the_same_time_do_not_cover_each_other() -> None:
     rows = calls(*({"duration_ms": 5_000.0} for _ in range(3)), {"duration_ms": None})
     said = drawn(rows, 1)

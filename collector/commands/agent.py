@@ -53,7 +53,7 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     if not row["tool_data"]:
         yield _no_calls(sender, row, lines)
         return
-    where = {name: escaped(row[name] or "") for name in ("source", "service")}
+    where = {name: escaped(row[name] or "") for name in ("source", "service", "project")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
     told = ", ".join(f"{each['operation']} {each['calls']:,} ({plural(each['errors'], 'error')})" for each in counts)
     said = f"{sender}: {told}"

@@ -42,6 +42,7 @@ class Failure:
     tokens: int | None = None
     cost_usd: float | None = None
     following: tuple[Call, ...] = ()
+    project: str | None = None
 
 
 def failure(row: Mapping[str, Any]) -> Failure:
@@ -62,6 +63,7 @@ def failure(row: Mapping[str, Any]) -> Failure:
         row["tokens"],
         row["cost_usd"],
         tuple(_call(each) for each in row["following"] or ()),
+        row["project"],
     )
 
 

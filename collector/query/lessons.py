@@ -273,7 +273,8 @@ def _spread(one: Candidate) -> list[Failure]:
 
 def _example(one: Failure) -> Mapping[str, Any]:
     return {
-        "event_id": str(one.event_id), "session": one.session, "tool": one.call.tool,
+        "event_id": str(one.event_id), "session": one.session, "service": one.service, "project": one.project,
+        "tool": one.call.tool,
         "target": (one.call.target or "")[:EXAMPLE_CHARS] or None,
         "message": (one.message or "")[:EXAMPLE_CHARS] or None,
     }  # fmt: skip

@@ -21,8 +21,8 @@ from collector.trace_links import trace_link
 
 EVENT_TIMES = ("time", "received_time")
 SOURCE_COLUMNS = (
-    "source", "service", "events", "errors", "unknown", "last_seen", "unclassified", "unclassified_rate", "reports_ok",
-    "coverage", "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
+    "source", "service", "project", "events", "errors", "unknown", "last_seen", "unclassified", "unclassified_rate",
+    "reports_ok", "coverage", "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
     "unread", "unread_since", "unread_by", "unread_scopes",
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, project, service, session, outcome"  # what `whole.sql` needs of a page
@@ -186,7 +186,7 @@ def last_silence(store: Reads, clock_ns: int) -> int:
 
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Senders, with the share of their errors without a class and of their events that have each fact."""
-    rows = counted(selection, ["source", "service", "model"], facts=True)
+    rows = counted(selection, ["source", "service", "project", "model"], facts=True)
     error, call, left_open = "outcome = 'error'", "operation = 'tool'", "outcome = 'unknown'"
     told = {
         "events": rows.count(), "errors": rows.count(error), "unknown": rows.count(left_open), "last_seen": rows.last(),
@@ -202,7 +202,7 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
         where=selection.where(),
         rated=selection.rated(),
     )
-    order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service"))
+    order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service", "project"))
     asks = selection.reads_chains()
     return Statement(sql, selection.params(), order, limit, ("last_seen", "unread_since"), of_kept=asks, of_clock=asks)
 

@@ -16,6 +16,7 @@ from dashboard.charts.colours import Palette, slot
 from dashboard.data import frames
 from dashboard.parts import words
 
+NAMES_PX = {(False, False): 420, (False, True): 270, (True, True): 300}  # of a name in the legend of a rule's lines
 LINES, LINE_LABEL = 6, 60  # label sets of a rule with a colour of their own; characters of their names
 AT, STRIP_HEIGHT, TREND_HEIGHT = Tooltip("time:T", format="%d %b %H:%M"), 90, 44
 # Marks of a logarithmic axis of durations: two at least between any two neighbouring powers of ten.
@@ -155,6 +156,12 @@ def _with_end(frame: pl.DataFrame, bucket_s: float) -> pl.DataFrame:
     return frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
 
 
+def _within(frame: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """The first bucket where the axis begins: it may have begun before, and would be drawn over the axis' labels."""
+    first = pl.lit(span[0]).cast(frame.schema["time"])
+    return frame.with_columns(time=pl.max_horizontal("time", first))
+
+
 def rate_over_time(
     frame: pl.DataFrame, palette: Palette, span: Span, *, deploys: pl.DataFrame | None = None, narrow: bool = False
 ) -> Picture:
@@ -162,7 +169,7 @@ def rate_over_time(
     `deploys` and `narrow` as in `errors_over_time`.
     """
     certain = pl.col("rated") >= words.UNCERTAIN_BELOW
-    rows = frame.filter(pl.col("error_rate").is_not_null()).with_columns(certain=certain)
+    rows = _within(frame, span).filter(pl.col("error_rate").is_not_null()).with_columns(certain=certain)
     base = alt.Chart(rows, height=HEIGHT).encode(x=time_axis(span))
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
     colour = palette.outcome["error"]
@@ -183,8 +190,10 @@ def rate_over_time(
 def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
     """Median and 95th percentile over time on a logarithmic axis. `frame`: time, p50_ms, p95_ms."""
     colours = {"p50": palette.outcome["ok"], "p95": palette.category["timeout"]}
-    rows = frame.select("time", p50="p50_ms", p95="p95_ms").unpivot(
-        ["p50", "p95"], index="time", variable_name="quantile", value_name="ms"
+    rows = (
+        _within(frame, span)
+        .select("time", p50="p50_ms", p95="p95_ms")
+        .unpivot(["p50", "p95"], index="time", variable_name="quantile", value_name="ms")
     )
     rows = rows.filter(pl.col("ms") > 0)
     rows = rows.with_columns(pl.Series("said", [words.duration(ms) for ms in rows["ms"]], dtype=pl.String))
@@ -207,7 +216,7 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
 
 def value_over_time(
     frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None, unit: str, *,
-    fired: pl.DataFrame | None = None, small: bool = False,
+    fired: pl.DataFrame | None = None, narrow: bool = False, small: bool = False,
 ) -> Picture:  # fmt: skip
     """A rule's measure as steps, one labelled line for each label set, with its threshold.
 
@@ -226,7 +235,8 @@ def value_over_time(
         .mark_line(strokeWidth=1.5, interpolate="step-after", point={"size": 14})
         .encode(
             x=time_axis(span), y=y, detail=alt.Detail("labels:N"), tooltip=tooltip,
-            color=colour("line", colours, legend=len(colours) > 1, columns=1 if small else 2, px=300 if small else 420),
+            color=colour("line", colours, legend=len(colours) > 1, columns=1 if small else 2,
+                         px=NAMES_PX[small, narrow]),
         )
     )  # fmt: skip
     layers: list[alt.Chart] = [lines]

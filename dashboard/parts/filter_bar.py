@@ -230,9 +230,10 @@ def _more(filters: Filters, collector: Collector) -> None:
     if not popover.open:
         return
     with popover:
-        dimension = st.selectbox(
-            "Filter by", [*MENU_DIMENSIONS, *OWN], format_func=DIMENSIONS.__getitem__, key="more-dimension"
-        )
+        offered = [*MENU_DIMENSIONS, *OWN]
+        if not _several_projects(filters, collector):
+            offered.remove("project")
+        dimension = st.selectbox("Filter by", offered, format_func=DIMENSIONS.__getitem__, key="more-dimension")
         sense = st.segmented_control(
             "Sense", ["is", "is not"], default="is", key="more-sense", label_visibility="collapsed"
         )
@@ -246,6 +247,16 @@ def _more(filters: Filters, collector: Collector) -> None:
             go(filters.adding(dimension, values, excluded=sense == "is not"))
 
         st.button("Add filter", key="more-add", disabled=not values, on_click=add)
+
+
+def _several_projects(filters: Filters, collector: Collector) -> bool:
+    """Whether the range has several projects, of which events without one are another."""
+    params = Filters(filters.start, filters.end).api() | {"limit": "2"}
+    try:
+        found = collector.ask(path("values", "project"), params, max_age=30.0).rows.height
+        return found > 1 or bool(filters.on("project").text)
+    except Problem:
+        return True
 
 
 def _text(filters: Filters) -> None:

@@ -153,21 +153,35 @@ def _joins(rows: pl.DataFrame, axis: Axis) -> list[dict[str, Any]]:
 
 
 def _brackets(rows: pl.DataFrame, recording: Recording, axis: Axis) -> tuple[list[dict[str, Any]], list[str | None]]:
-    """The streaks that are seen, as spans, and whose they are."""
-    found, whose = [], []
+    """The streaks that are seen, as spans, and whose they are; a label ends before the next one begins."""
+    found: list[dict[str, Any]] = []
+    whose: list[str | None] = []
     for streak in recording.streaks.iter_rows(named=True):
         within = pl.col("time").dt.cast_time_unit("us").is_between(streak["started"], streak["ended"])
         mine = rows.filter(within, pl.col("subagent").eq_missing(pl.lit(streak["subagent"])))
         if mine.is_empty():
             continue
-        length, end = words.count(streak["length"]), ENDS[streak["state"]]
-        label = f"{length} in a row, {end}"
         span = {"from": axis.at(mine["begun"].min()), "to": axis.at(streak["ended"])}  # type: ignore[arg-type]
-        inside = (1 - span["to"]) * recording.width < TEXT_PX * len(label) + 20
-        found.append(span | {"label": length if inside else label, "inside": inside, "title": label, "outcome": "error",
+        found.append(span | {"length": words.count(streak["length"]), "end": ENDS[streak["state"]], "outcome": "error",
                              "href": recording.link(str(streak["first_event_id"]))})  # fmt: skip
         whose.append(streak["subagent"])
-    return found, whose
+    return [_labelled(one, found, whose, recording.width) for one in zip(found, whose, strict=True)], whose
+
+
+def _labelled(
+    one: tuple[dict[str, Any], str | None], others: Sequence[dict[str, Any]], whose: Sequence[str | None], width: int
+) -> dict[str, Any]:
+    """A bracket with as much of its label as there is room for: beside it, else its length inside, else nothing."""
+    bracket, agent = one
+    length, end = bracket["length"], bracket["end"]
+    label = f"{length} in a row, {end}"
+    after = [other["from"] for other, its in zip(others, whose, strict=True)
+             if its == agent and other is not bracket and other["to"] > bracket["to"]]  # fmt: skip
+    room = (min([1.0, *after]) - bracket["to"]) * width
+    inside = room < TEXT_PX * len(label) + 20
+    fits = (bracket["to"] - bracket["from"]) * width > TEXT_PX * len(length) + 6
+    place = {name: bracket[name] for name in ("from", "to", "outcome", "href")}
+    return place | {"label": (length if fits else "") if inside else label, "inside": inside, "title": label}
 
 
 def _described(lanes: Sequence[Lane], rows: pl.DataFrame, levels: Sequence[int]) -> list[dict[str, Any]]:

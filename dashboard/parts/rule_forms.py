@@ -21,6 +21,14 @@ SUGGESTED_WINDOW = "1 h"
 UNITS = {"count": (1.0, ""), "share": (100.0, ", %"), "s": (1 / 60, ", min"), "ms": (1.0, ", ms")}
 
 
+def of_all(page: Page) -> bool:
+    """Whether the reader sees all projects, which share rules and receivers; says so where not."""
+    seen = components.alerts_answer(page.collector).rest.get("receivers") is not None
+    if not seen:
+        components.quiet("All projects share rules and receivers: they are changed by who may see all of them.")
+    return seen
+
+
 def alert_me(page: Page) -> None:
     """What watches the group of this page; else a button, and behind it the form for a rule."""
     fingerprint = page.filters.only("fingerprint")
@@ -31,6 +39,8 @@ def alert_me(page: Page) -> None:
         rules = list(known.having("where", "name", "state", "condition_text", "window_s").iter_rows(named=True))
         if watching := [rule for rule in rules if rule_words.watches(rule, fingerprint)]:
             _watched(page, watching)
+        elif not of_all(page):
+            return
         elif page.filters.state("alert"):
             with st.container(border=True, key="alert-me"):
                 st.fragment(_form)(page, fingerprint, [str(rule["name"]) for rule in rules])
@@ -165,7 +175,14 @@ def _drawn(page: Page, told: Mapping[str, Any], firings: list[dict[str, Any]]) -
         fired = pl.DataFrame({as_: [datetime.fromisoformat(one[name]) for one in spans] for as_, name in both.items()})
         fired = page.drawn(fired, "start", "end")
     picture = charts.value_over_time(
-        page.drawn(samples), page.palette, span, told.get("threshold"), told["unit"], fired=fired, small=page.small
+        page.drawn(samples),
+        page.palette,
+        span,
+        told.get("threshold"),
+        told["unit"],
+        fired=fired,
+        narrow=page.narrow,
+        small=page.small,
     )
     said = f"Value of {told['name']} over 7 days; it would have fired {words.plural(told.get('fired'), 'time')}."
     components.chart(picture, f"tried-{told['name']}", said)

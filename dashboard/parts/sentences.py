@@ -146,6 +146,27 @@ def _failures_only(senders: pl.DataFrame) -> str:
     return f"{_named(names) or 'senders'}, which tell{'s' if len(names) == 1 else ''} only of failures"
 
 
+def tokens(cost: Mapping[str, Any], prefix: str = "") -> float | None:
+    """Of input and output; None if neither is told."""
+    told = [cost.get(f"{prefix}{name}") for name in ("input_tokens", "output_tokens")]
+    known = [number for number in told if number is not None]
+    return sum(known) if known else None
+
+
+def failing_cost(cost: Mapping[str, Any]) -> str:
+    """What streaks of failures cost, as far as it is told; empty if there was none."""
+    if not cost.get("streaks"):
+        return ""
+    spent = [f"**{words.plural(cost['calls'], 'call')}**", words.duration((cost.get("seconds") or 0) * 1000)]
+    known = tokens(cost)
+    spent.append("tokens not told" if known is None else words.plural(known, "token"))
+    money = cost.get("cost_usd")
+    untold = len(cost.get("money_not_told_by") or ())
+    partly = f" (not told by {words.plural(untold, 'service')})" if untold else ""
+    spent.append("money not told" if money is None else f"**{words.dollars(money)}**{partly}")
+    return f"Failing cost {words.joined(spent)}."
+
+
 def not_told(services: Sequence[str] | None) -> str:
     """Which services tell nothing that a figure counts; empty if there are none."""
     return f"not told by: {_named(services)}" if services else ""

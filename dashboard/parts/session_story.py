@@ -135,10 +135,11 @@ def _beside(page: Page, rows: pl.DataFrame, at: int, calls: int) -> None:
 
 def _columns(page: Page) -> dict[str, Any]:
     tones = {outcome: page.palette.outcome[outcome] for outcome in ("cancelled", "denied", "unknown")}
+    time = {} if page.small else {"time": link_table.when("time", page, day=False, by="")}
     return {
         "call": link_table.text("call", 8, by=""),
-        "time": link_table.when("time", page, day=False, by=""),
-        "tool": link_table.text("tool", 20, by=""),
+        **time,
+        "tool": link_table.text("tool", 14 if page.small else 20, by=""),
         "result": link_table.text("outcome", 24, by="", tones=tones),
         "took": link_table.text("took", 9, by=""),
         "tokens": link_table.number("tokens", by=""),

@@ -335,7 +335,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         st.error(said)
     link_table.table(
         page, rows, columns, name="rules", caption=f"{words.plural(rows.height, 'rule')}; select one to see it below.",
-        to=lambda row: components.address(page, "alerts", rule=row["name"]), wide=("measure", "severity"),
+        to=lambda row: components.address(page, "alerts", rule=row["name"]), wide=("measure", "window", "severity"),
     )  # fmt: skip
     name = chosen(page, rows["name"].to_list())
     rule = rows.filter(pl.col("name") == name).row(0, named=True)
@@ -352,7 +352,13 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         pl.col("labels").replace_strict(said_of, return_dtype=pl.String)
     )
     picture = charts.value_over_time(
-        page.drawn(held), page.palette, page.axis, rule.get("threshold"), rule["unit"] or "", small=page.small
+        page.drawn(held),
+        page.palette,
+        page.axis,
+        rule.get("threshold"),
+        rule["unit"] or "",
+        narrow=page.narrow,
+        small=page.small,
     )
     components.chart(picture, "samples", f"Value of {name} over time, a line for each of its alerts.")
 
@@ -364,7 +370,7 @@ page = open_page(
 refreshing(body, page)
 with components.part("Would this rule have been right?"):
     known = page.collector.ask("rules", max_age=10.0).rows
-    if known.height:
+    if known.height and rule_forms.of_all(page):
         name = chosen(page, known["name"].to_list())
         asked = bool(page.filters.state("rule"))
         if st.toggle(f"Try {name} on the last 7 days, and change it", asked, key=f"try-rule-{name}"):

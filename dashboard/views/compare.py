@@ -45,7 +45,7 @@ def body(page: Page) -> None:
             return
         wanted = {name: page.filters.state(name) for name in ("a", "b")}
         newest = frames.newest_versions(versions, **wanted)
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(horizontal=not page.small, vertical_alignment="bottom"):
             ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
             way = components.switch(page, "by", "Compare", ways, clears=("a", "b"))
             if WAYS[way]:

@@ -185,7 +185,8 @@ def _details(page: Page, row: Mapping[str, Any]) -> None:
         )
     for one in components.as_json(row["examples"]) or []:
         said = words.plain(one["message"] or one["target"] or one["tool"], 120)
-        components.link(page, "session", f"{one['session']}: {said}", session=one["session"], event=one["event_id"])
+        about = components.session_of(one) | {"event": one["event_id"]}
+        components.link(page, "session", f"{words.plain(one['session'], 60)}: {said}", **about)
 
 
 page = open_page(

@@ -51,6 +51,7 @@ def body(page: Page) -> None:
     if not now:
         return
     components.beside("", _headline, page, now)
+    components.beside("", _cost, page)
     components.beside("Errors over time", _over_time, page, now)
     left, right = components.pair("overview")
     with left:
@@ -82,6 +83,13 @@ def _headline(page: Page, now: dict[str, Any]) -> None:
             with accused:
                 label = f"Compare {words.plain(version, 40)} with the version before →"
                 components.link(page, "compare", label, by="version", b=escaped(version))
+
+
+def _cost(page: Page) -> None:
+    if said := sentences.failing_cost(page.ask("costs").first()):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(said, width="content")
+            components.link(page, "retries", "What it was spent on →")
 
 
 def _over_time(page: Page, now: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ NAMES = (
 
 
 def body(page: Page) -> None:
-    """Figures, said against seen, curves, storms, tables, costs."""
+    """Figures, costs, said against seen, curves, storms, tables."""
     asking = page.later("retries", **CLASSES)
     page.later("sources", **components.SENDERS)  # for the figures
     page.later("retries/storms", **STORMS)  # the slowest of the parts, which begin after the first answer
@@ -50,6 +50,7 @@ def body(page: Page) -> None:
     if not total:
         return
     components.beside("", _figures, page, total)
+    components.beside("What failing cost", _costs, page, help=COSTS)
     components.beside("Said against seen", _said_and_seen, page, help=words.HELP["retryable, observed"])
     titles = {"attempts": "Recovered within so many attempts", "seconds": "Recovered within so much time"}
     for place, axis in zip(components.pair("curves"), titles, strict=True):
@@ -58,7 +59,6 @@ def body(page: Page) -> None:
     components.beside("Storms", _storms, page, help=STORM)
     components.beside("By class", _table, page, help=words.HELP["recovery"])
     components.beside("By tool", _tools, page)
-    components.beside("What failing cost", _costs, page, help=COSTS)
 
 
 def _figures(page: Page, total: dict[str, float | None]) -> None:
@@ -207,7 +207,8 @@ def _costs(page: Page) -> None:
         Figure("Calls spent", words.count(cost.get("calls")),
                note=f"in {words.plural(cost.get('streaks'), 'streak')}{beside}"),
         Figure("Time in streaks", words.duration((cost.get("seconds") or 0) * 1000)),
-        Figure("Tokens spent", words.count(_tokens(cost)), note=sentences.not_told(cost.get("tokens_not_told_by"))),
+        Figure("Tokens spent", words.count(sentences.tokens(cost)),
+               note=sentences.not_told(cost.get("tokens_not_told_by"))),
         Figure("Money spent", words.dollars(cost.get("cost_usd")),
                note=sentences.not_told(cost.get("money_not_told_by"))),
         Figure("Retries in vain", words.count(cost.get("wasted_retries")), note=_in_vain(cost)),
@@ -215,16 +216,9 @@ def _costs(page: Page) -> None:
     components.figures(page, items)
 
 
-def _tokens(cost: Mapping[str, Any], prefix: str = "") -> float | None:
-    """Of input and output; null if neither is told."""
-    told = [cost.get(f"{prefix}{name}") for name in ("input_tokens", "output_tokens")]
-    known = [number for number in told if number is not None]
-    return sum(known) if known else None
-
-
 def _in_vain(cost: Mapping[str, Any]) -> str:
     """Time, tokens and money of retries that did not help, as far as they are told."""
-    tokens, money = _tokens(cost, "wasted_"), cost.get("wasted_cost_usd")
+    tokens, money = sentences.tokens(cost, "wasted_"), cost.get("wasted_cost_usd")
     parts = [words.duration(cost["wasted_ms"])] if cost.get("wasted_ms") else []
     parts += [words.plural(tokens, "token")] if tokens is not None else []
     return " · ".join(parts + ([words.dollars(money)] if money is not None else []))

@@ -37,8 +37,8 @@ def body(page: Page) -> None:
     rows = pl.DataFrame()
     with components.part():
         names = (
-            "source", "service", "events", "errors", "unknown", "last_seen", "unclassified_rate", "reports_ok",
-            "coverage", "remedies", "untold", "tool_data", "metrics", "sampled", "kept", "sampled_by",
+            "source", "service", "project", "events", "errors", "unknown", "last_seen", "unclassified_rate",
+            "reports_ok", "coverage", "remedies", "untold", "tool_data", "metrics", "sampled", "kept", "sampled_by",
             "unread", "unread_since", "unread_by", "unread_scopes",
         )  # fmt: skip
         rows = page.ask("sources", **components.SENDERS).pick(*names)
@@ -66,9 +66,10 @@ def body(page: Page) -> None:
 
 def _silent(page: Page, rows: pl.DataFrame) -> None:
     """Names senders with events before this range, but not in it."""
-    ever = page.collector.ask("sources", components.SENDERS, max_age=30.0).pick("source", "service", "last_seen")
-    gone = ever.join(rows, on=["source", "service"], how="anti", nulls_equal=True)
-    for source, service, seen in gone.iter_rows():
+    who = ("source", "service", "project")
+    ever = page.collector.ask("sources", components.SENDERS, max_age=30.0).pick(*who, "last_seen")
+    gone = ever.join(rows, on=who, how="anti", nulls_equal=True)
+    for source, service, _, seen in gone.iter_rows():
         st.caption(
             f"**{words.plain(service or source)}** sent nothing: last seen {words.age(seen, page.now, page.zone)}."
         )
@@ -99,6 +100,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         # Without the column of its source, a sender that names no service would have no name.
         **({"sender": link_table.name("sender", 24)} if page.narrow else {"source": link_table.name("source", 18)}),
         "service": link_table.name("service", 20),
+        **({"project": link_table.name("project", 16)} if rows["project"].n_unique() > 1 else {}),
         "events": link_table.number("events"),
         "errors": link_table.number("errors"),
         "seen": link_table.text("last seen", 16, by="last_seen"),
@@ -115,7 +117,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     }
 
     def its_errors(row: dict[str, Any]) -> str:
-        return components.address(page, "errors", source=row["source"] or "", service=row["service"] or "")
+        about = ("source", "service", "project") if "project" in columns else ("source", "service")
+        return components.address(page, "errors", **{name: row[name] or "" for name in about})
 
     link_table.table(
         page, shown, columns, caption=f"{words.plural(rows.height, 'sender')}.", to=its_errors, rows_shown=SENDERS,

@@ -25,7 +25,7 @@ with wanted as (
   where outcome = 'ok' and time_ns - failed_ns <= {within}
   group by failed_id
 )
-select w.event_id, w.time_ns, w.scope, w.session, w.service, w.source, w.model,
+select w.event_id, w.time_ns, w.scope, w.session, w.project, w.service, w.source, w.model,
   w.mcp_server, w.tool, w.tool_kind, w.target, w.outcome, w.error_class, w.message, w.duration_ms,
   case when json_type(w.params) = 'OBJECT' then json_keys(w.params) else [] end as names,
   case when r.input_tokens is not null or r.output_tokens is not null
