@@ -45,7 +45,7 @@ from collector.times import SECOND
 
 # What each may take, in µs of CPU time.
 EVENT_US, NOISE_US, CONVERSATION_US, KEEPER_US = 35, 8, 110, 4
-GROUP = 4  # requests in one transaction, as under load (`WORTH_BYTES` of the writer)
+GROUP = 8  # requests in one transaction, as under load (`WORTH_BYTES` of the writer)
 
 
 def main() -> None:

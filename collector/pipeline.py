@@ -41,6 +41,7 @@ FITS = {"integer": range(-(1 << 31), 1 << 31), "bigint": range(-(1 << 63), 1 << 
 AMOUNTS = {"input_tokens": range(1 << 32), "output_tokens": range(1 << 32)}
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 MOST = {"duration_ms": 1e12, "cost_usd": 1e9}  # 30 years
+TOLD_INTEGERS = INTEGERS.difference(("time_ns", "received_ns", "params_hash", "redactions"))  # these are ours
 DESCRIBED = frozenset(("target", "message", "error_class"))  # say what a call acted on, or what went wrong
 
 
@@ -190,7 +191,7 @@ class Pipeline:
 
 def _complete(names: Collection[str], rows: list[Row]) -> None:
     """Removes numbers that do not fit, and adds what follows from clean texts; all rows have these columns."""
-    for name in INTEGERS.intersection(names):
+    for name in TOLD_INTEGERS.intersection(names):
         _fit([row[name] for row in rows], rows, name)
     for name in MOST.keys() & names:
         for row in rows:

@@ -10,8 +10,8 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,15 +53,14 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Lot:
-    """Reports with the same columns."""
+    """Reports with the same columns, and the different texts of each column of texts."""
 
     rows: list[Row]
     held: Held
+    told: dict[str, set[str]] = field(init=False)
 
-    def texts(self) -> Iterator[tuple[str, list[str]]]:
-        """Each column of texts."""
-        for name in self.held.texts:
-            yield name, [row[name] for row in self.rows]
+    def __post_init__(self) -> None:
+        self.told = {name: {row[name] for row in self.rows} for name in self.held.texts}
 
     def values(self) -> Iterator[object]:
         """What to search of the other columns, column by column."""
@@ -137,7 +136,7 @@ class Scrubber:
         texts: set[str] = set()
         values: list[object] = []
         for lot in lots:
-            texts.update(chain.from_iterable(column for _, column in lot.texts()))
+            texts.update(*lot.told.values())
             values += lot.values()
         documents = written([*texts, *values])
         suspects = self._sanitiser.suspects(documents)
@@ -147,14 +146,15 @@ class Scrubber:
         return Looked(stopped, touched, zip(values, documents[len(texts) :], doubts, strict=True))
 
     def _cut_texts(self, lot: Lot, looked: Looked, doubtful: Mapping[int, Doubtful]) -> None:
-        for name, column in lot.texts():
-            if looked.touched.isdisjoint(column):
+        for name, told in lot.told.items():
+            if looked.touched.isdisjoint(told):
                 continue
-            for index, text in enumerate(column):
+            for index, row in enumerate(lot.rows):
+                text = row[name]
                 if text in looked.stopped:
                     doubtful[index][name] = text, 0
                 elif text in looked.touched:
-                    lot.rows[index][name] = self.cut(name, text)
+                    row[name] = self.cut(name, text)
 
     def _cut_values(self, lot: Lot, looked: Looked, doubtful: Mapping[int, Doubtful]) -> None:
         rows = lot.rows

@@ -65,7 +65,7 @@ class Changes:
                 event["report_rank"] = reports[0].get("_rank", 0)
                 event["outcome_strength"] = reports[0].get("_strength", 0)
             self.events.append(event)
-        if len(reports) > 1 or not event.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
+        if len(reports) > 1 or not event.get("outcome") or not reports[0].keys().isdisjoint(ONLY_OF_REPORTS):
             self.reports.extend((event_id, report) for report in reports)
 
     @property

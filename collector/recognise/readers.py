@@ -44,6 +44,7 @@ NAMED = {
 }
 
 HIDDEN_CHARS, HIDDEN_DEPTH = 100, 3
+HIDING = frozenset((str, dict, list))  # the types of values that can be placeholders, or hold some
 
 _decode_json = msgspec.json.Decoder().decode
 
@@ -82,10 +83,8 @@ def is_hidden(value: Any, depth: int = HIDDEN_DEPTH) -> bool:
     if isinstance(value, str):
         return 0 < len(value) <= HIDDEN_CHARS and _placeholders().fullmatch(value) is not None
     if isinstance(value, (dict, list)) and value and depth:
-        for one in value.values() if isinstance(value, dict) else value:  # noqa: SIM110 -- a generator costs twice
-            if not is_hidden(one, depth - 1):
-                return False
-        return True
+        held = value.values() if isinstance(value, dict) else value
+        return HIDING.issuperset(map(type, held)) and all(is_hidden(one, depth - 1) for one in held)
     return False
 
 
