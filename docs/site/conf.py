@@ -4,6 +4,7 @@ from __future__ import annotations
 
 project = "Misstep"
 html_title = "Misstep"
+html_show_copyright = False  # the licence is in the README
 html_theme = "furo"  # light and dark, no fonts or scripts from elsewhere
 default_role = "code"  # of docstrings
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

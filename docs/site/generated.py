@@ -1,6 +1,7 @@
 """Pages of the site that are made of the program's own descriptions, and not in git.
 
-Each function returns a page in Markdown: the API's addresses, the settings, the commands, the classes of errors.
+Each function returns a page in Markdown: the API's addresses, the settings, the commands, the classes of errors, the
+dependencies.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from litestar import Litestar
@@ -31,10 +33,7 @@ all of them have in common: answers, filters, limits, errors.
 SETTINGS = """\
 # All settings
 
-`misstep settings` prints this table. [Settings](configuration.md) explains how they are set.
-
-| setting, and its variable | default | meaning |
-| --- | --- | --- |
+`misstep settings` prints these texts. [Settings](configuration.md) explains how they are set.
 """
 COMMANDS = "# All commands\n\nWhat `misstep COMMAND --help` prints. [Commands](commands.md) has those for every day.\n"
 CLASSES = """\
@@ -42,10 +41,17 @@ CLASSES = """\
 
 `GET /api/v1/classes` has the classes in force, your own included, with advice for the model.
 [Classes of errors](taxonomy.md) explains how a class is chosen.
-
-| category | class | who acts | mistake of the model | what has to happen | advice for people |
-| --- | --- | --- | --- | --- | --- |
 """
+CLASS_COLUMNS = "| class | who acts | what has to happen | advice for people |\n| --- | --- | --- | --- |\n"
+DEPENDENCIES = """\
+# Dependencies
+
+Made from `pyproject.toml`. They are locked with hashes ([why](decisions/0001-lock-files.md)).
+
+| package | for, because |
+| --- | --- |
+"""
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 FILTERS = {*BY_NAME, *(parameter.name for parameter in RANGE)}
 
 
@@ -99,13 +105,13 @@ def settings() -> str:
     """Every setting: variable, default, meaning."""
     rows = load_toml(schemas() / "settings.toml").items()
     return SETTINGS + "".join(
-        f"| `{name}`<br>`MISSTEP_{name.upper()}` | {_default(about)} | {_cell(about['text'])} |\n"
+        f"\n## MISSTEP_{name.upper()}\n\n{about['text']}.\n\nIn `misstep.toml`: `{name}`. {_default(about)}\n"
         for name, about in rows
     )
 
 
 def _default(about: Mapping[str, str]) -> str:
-    return f"`{about['default']}`" if "default" in about else ""
+    return f"Default: `{about['default']}`." if "default" in about else "Not set by default."
 
 
 def commands() -> str:
@@ -117,11 +123,25 @@ def commands() -> str:
 
 def classes() -> str:
     """Every class of the built-in taxonomy, and what follows from it."""
-    return CLASSES + "".join(
-        f"| {row.domain} / {row.category} | `{name}` | {row.attribution} | {'yes' if row.mistake else ''} "
-        f"| {row.recovery} | {_cell(row.advice_person)} |\n"
-        for name, row in load_taxonomy().classes.items()
-    )
+    text, before = CLASSES, ""
+    for name, row in load_taxonomy().classes.items():
+        if (category := f"{row.domain} / {row.category}") != before:
+            text += f"\n## {category}\n\n{CLASS_COLUMNS}"
+            before = category
+        who = f"{row.attribution}, by mistake" if row.mistake else row.attribution
+        text += f"| `{name}` | {who} | {row.recovery} | {_cell(row.advice_person)} |\n"
+    return text
+
+
+def reasons() -> dict[str, str]:
+    """What `pyproject.toml` says of each dependency, in the comment beside it."""
+    listed_first, _, _ = PROJECT.read_text().partition("\n[tool.")
+    return dict(re.findall(r'^(?:  |[a-z]+ = \[)"([\w-]+)[^"]*"[,\]] +# (.+)$', listed_first, re.MULTILINE))
+
+
+def dependencies() -> str:
+    """Every dependency and its reason."""
+    return DEPENDENCIES + "".join(f"| `{name}` | {_cell(reason)} |\n" for name, reason in reasons().items())
 
 
 def _cell(text: str) -> str:

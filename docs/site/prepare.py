@@ -23,7 +23,7 @@ BESIDE = {
     "sdk/README.md": "sdk.md",
 }
 PARTS = {
-    "Start": ["start", "connect", "concepts"],
+    "Start": ["README", "start", "connect", "concepts"],
     "Agents": ["agents/README", "transcripts"],
     "Pages": ["dashboard", "lessons"],
     "Alerts": ["alerts", "metrics", "gate"],
@@ -86,6 +86,7 @@ def main(folder: Path) -> None:
     _write(folder / "all-settings.md", generated.settings())
     _write(folder / "all-commands.md", generated.commands())
     _write(folder / "classes.md", generated.classes())
+    _write(folder / "dependencies.md", generated.dependencies())
     _write(folder / "decisions/index.md", _listed("Decisions", "decisions"))
     shutil.copytree(ROOT / "docs/images", folder / "images", dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_name("conf.py"), folder)
