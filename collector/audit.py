@@ -79,7 +79,7 @@ class AuditLog:
                 log.error("the audit log cannot be written", reason=error.strerror or str(error))
 
     def entries(self, start_ns: int, end_ns: int) -> Iterator[Entry]:
-        """Those of a time, the newest first, as far as they are kept."""
+        """The entries of a range of time, newest first, as far back as files exist."""
         since_ns = max(start_ns, self._clock() - int(self._retention_s * SECOND))
         for entry in self._newest_first(_day(since_ns)):
             if since_ns <= entry.time_ns < end_ns:

@@ -1,4 +1,4 @@
-"""A request, what the pipeline makes of it, and what its sender is told."""
+"""A request, what the pipeline makes of it, and the answer to its sender."""
 
 from __future__ import annotations
 

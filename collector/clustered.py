@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def nothing(*_: object) -> None:
-    """Nobody is to be told."""
+    """Nobody is to be notified."""
 
 
 def publisher_of(settings: Settings, store: Store) -> Publisher | None:
@@ -64,7 +64,7 @@ def reach_of(settings: Settings, store: Store, publisher: Publisher | None) -> C
 
 
 def reads_of(settings: Settings, store: Store) -> Store | ClusterReads:
-    """What questions are asked of: the cluster, if there is one, which has what all collectors publish."""
+    """Where queries are run: in the cluster, if there is one, because it has the events of all collectors."""
     if not settings.cluster:
         return store
     try:

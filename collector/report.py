@@ -277,7 +277,7 @@ def as_row(report: Report) -> Row:
 
 
 def as_report(row: Row) -> Report:
-    """The same dict, of which the columns and private keys of a report are known."""
+    """The same dict, typed as a report."""
     return cast("Report", row)
 
 

@@ -259,7 +259,7 @@ def store_of(settings: Settings) -> Store:
 
 
 def langfuse_of(settings: Settings, store: Store) -> Langfuse | None:
-    """What tells Langfuse of verdicts, if it is to be told."""
+    """What sends verdicts to Langfuse, if that is set up."""
     if not settings.langfuse_url:
         return None
     from collector.forward.langfuse import Langfuse  # 10 MiB with its HTTP client
@@ -269,7 +269,7 @@ def langfuse_of(settings: Settings, store: Store) -> Langfuse | None:
 
 
 def retention_of(settings: Settings) -> Retention:
-    """What is kept for how long, and where it is written before it goes."""
+    """How long events are kept, and where they are exported before they are removed."""
     age_s = settings.local_retention if settings.cluster else settings.retention
     return Retention(int(age_s * 1e9), settings.retention_size, settings.retention_export)
 

@@ -76,8 +76,8 @@ class Agent:
         return f"misstep connect {self.source} --with {switch.name}" if self.connect and switch.settings else ""
 
     def checked(self, coverage: Mapping[str, float | None], seen: frozenset[str]) -> Iterator[tuple[Untold, str]]:
-        """What it leaves untold by default, and of each whether a sender tells it: `told`, `missing`, `waiting` where
-        no call has come that could show it, `unseen` where no telemetry can.
+        """Facts that the agent leaves out by default, and whether a sender reports each: `told`, `missing`,
+        `waiting` where no call has come that could show it, `unseen` where no telemetry can.
         """
         waits = coverage.get("parameters") is None
         for each in self.untold:

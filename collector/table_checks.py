@@ -54,7 +54,7 @@ def _misfit(value: Any, kind: Any) -> str:
 def wrong_fields(
     table: Mapping[str, Any], allowed: Mapping[str, Kind], place: str, misfit: Callable[[Any, Kind], str] = _misfit
 ) -> Iterator[str]:
-    """Each field that is not known, or does not hold what it may; `place` says where the table is.
+    """Each field that is unknown or has a value that is not allowed; `place` says where the table is.
 
     `misfit` says why a value is not of a kind; "" if it is.
     """

@@ -174,7 +174,7 @@ def _facts(rows: pl.DataFrame) -> Iterator[Step]:
 
 
 def _switch(untold: Mapping[str, Any], states: Set[str]) -> Step:
-    """What the agent tells only when it is asked to. `states` are what is known of it from what arrived."""
+    """A fact that the agent sends only with a setting. `states` are what is known of it from what arrived."""
     ways = untold.get("switches", ())
     visible = any(way.get("arrival") for way in ways)
     state = next((name for name in ("told", "missing") if name in states), "waiting" if visible else "unseen")

@@ -1,1 +1,4 @@
-"""Alerting: rules are measured, their states kept, receivers told. Read rules, state, engine, notify in this order."""
+"""Alerting: rules are measured, their states stored, receivers notified.
+
+Read rules, state, engine, notify in this order.
+"""

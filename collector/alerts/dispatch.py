@@ -109,7 +109,7 @@ class Dispatch:
                 del self._sent[pair]
 
     def awaited(self, alert: Alert, receivers: Iterable[Receiver], now_ns: int) -> bool:
-        """Whether any receiver has yet to be told that this alert is resolved."""
+        """Whether any receiver has yet to be notified that this alert is resolved."""
         return any(self._reason(alert, receiver, now_ns) is Reason.RESOLVED for receiver in receivers)
 
     def due(
@@ -212,13 +212,13 @@ class Dispatch:
 
 
 def _urgency(member: tuple[Item, Reason | None]) -> tuple[int, int]:
-    """The order in a message, of which only the first MAX_ALERTS are told: those for which there is a reason first."""
+    """The order in a message, which names only the first MAX_ALERTS: alerts with a reason to notify come first."""
     item, reason = member
     return _REASONS.index(reason), SEVERITIES.index(item.labels["severity"])
 
 
 def _pause(error: Exception) -> bool | float:
-    """Seconds until the second attempt; longer pauses that are asked for happen between evaluations."""
+    """Seconds until the second attempt; longer pauses that a receiver demands happen between evaluations."""
     return error.retry_after if isinstance(error, Unavailable) and error.retry_after <= 2 else False
 
 

@@ -309,7 +309,7 @@ class Engine:
         return describe(rule, alert, scrub=self.scrub, dashboard_url=self._dashboard_url, trace_url=self._trace_url)
 
     def _settled(self, alert: Alert, now_ns: int) -> bool:
-        """Whether it is resolved and every receiver was told; one that has failed for a day is not waited for."""
+        """Whether it is resolved and every receiver was notified, except those that have failed for a day."""
         if alert.state is not State.INACTIVE or self._busy:  # a message that is being sent may say that it fires
             return False
         return now_ns - alert.resolved_ns > DAY or not self.dispatch.awaited(alert, self.book.file.receivers, now_ns)

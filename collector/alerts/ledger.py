@@ -98,7 +98,7 @@ class Ledger:
             self._store.execute_all(statements)
 
     def sent(self) -> dict[tuple[str, Key], Notified]:
-        """What each receiver (by its key) was last told about each alert."""
+        """The last notification of each receiver (by its key) about each alert."""
         rows = self._store.rows("select * from alert_notifications")
         return {
             (row["receiver"], (row["rule"], labels_from(row["labels"]))): Notified(

@@ -23,7 +23,7 @@ def meaning(
     bad: Mapping[Place, Collection[str]],
     elsewhere: Collection[str],
 ) -> Iterator[tuple[Place, str]]:
-    """Each place that means nothing, and what to write instead. `bad` are the fields that the schema refused, "" for
+    """Each field without a meaning, and what to write instead. `bad` are the fields that the schema refused, "" for
     all of a rule or receiver; `defaults` are the rules of a file without rules, `elsewhere` receivers that it may
     name besides its own.
     """
@@ -66,7 +66,7 @@ def _sound(raw: dict[str, Any], wrong: Collection[str]) -> dict[str, Any]:
 
 
 def _inhibits_meaning(raw: dict[str, Any], graph: Mapping[str, Collection[str]]) -> Iterator[tuple[Place, str]]:
-    """`graph` has for each rule those that it inhibits: nobody may hold back themselves, or nothing would be told."""
+    """`graph` has for each rule those that it inhibits: no rule may hold back itself, or nobody would be notified."""
     for i, name in enumerate(raw.get("inhibits", ())):
         if name not in graph:
             yield ("inhibits", i), f"is no rule of this file{suggestion(name, graph)}"

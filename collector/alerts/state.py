@@ -59,7 +59,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """What one receiver was last told about one alert."""
+    """The last notification of one receiver about one alert."""
 
     fired_ns: int
     resolved: bool
@@ -128,7 +128,7 @@ def _firing(alert: Alert, rule: Rule, sample: Sample | None, now_ns: int) -> Ale
 def due(alert: Alert, last: Notified | None, receiver: Receiver, now_ns: int) -> Reason | None:
     """Why this receiver must be notified about the alert now; None if it was, need not be, or should wait.
 
-    A receiver that was told of a firing is told of its end, also if the alert has fired again since.
+    A receiver that was notified of a firing is notified of its end, also if the alert has fired again since.
     """
     if alert.state is State.FIRING:
         if last is None or last.fired_ns != alert.fired_ns:

@@ -20,7 +20,7 @@ from collector.times import SECOND, rfc3339
 
 
 def alert_rows(engine: Engine, now_ns: int) -> list[dict[str, Any]]:
-    """Alerts that are pending or firing, or resolved with a receiver yet to be told; the most urgent first."""
+    """Alerts that are pending or firing, or resolved with a receiver yet to be notified; the most urgent first."""
     rules = {rule.name: rule for rule in engine.book.file.rules}
     items = sorted(
         (item for item in engine.items.values() if _is_seen(item.alert.labels)),

@@ -77,7 +77,7 @@ Listing = Callable[[Asked, Options], Response[bytes]]
 
 
 class NewSilence(msgspec.Struct, forbid_unknown_fields=True):
-    """What not to be told about: alerts of `rule` (empty: of all) that have `labels`, for `duration` from now.
+    """Alerts that nobody is notified of: those of `rule` (empty: of all) that have `labels`, for `duration` from now.
 
     The duration `until resolved` ends once all alerts that it is about have resolved.
     """

@@ -1,4 +1,4 @@
-"""Answers SQL of users in a process that has nothing but a copy of the events asked about.
+"""Runs users' SQL in a process that has nothing but a copy of the selected events.
 
 Run as `python -m collector.api.sandbox`: no environment, no writable files, memory and CPU time limited by the
 system, and a database in memory without access to files, the network or its own settings. So SQL needs no allow-list:
@@ -43,7 +43,7 @@ LOCKED = {
 
 
 class Task(msgspec.Struct):
-    """What is asked: one SELECT over `events`, which has these `columns`."""
+    """The query: one SELECT over `events`, which has these `columns`."""
 
     sql: str
     columns: list[str]

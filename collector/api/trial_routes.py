@@ -63,7 +63,7 @@ class Try(Protocol):
     operation_class=taking("application/yaml", RULES_SHOWN, BACKTEST),
 )
 async def backtest(request: Asked) -> Any:
-    """For each rule when it would have fired, for how long, whom it would have told, which sessions, and its values.
+    """For each rule when it would have fired, for how long, whom it would have notified, sessions, and values.
 
     With another threshold `recover` keeps its proportion.
     """

@@ -89,7 +89,7 @@ def _missing(sender: str, row: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def _untold(sender: str, row: Mapping[str, Any]) -> Iterator[Check]:
-    """What is not told although a setting would tell it, then what none is known for."""
+    """Facts that are missing although a setting would send them; then facts for which no setting is known."""
     for each in row["untold"]:
         ways = "\n        or ".join(map(_choice, each["switches"]))
         yield Check("warn", f"{sender}: it does not tell {each['what']}", f"{ways}\n        see {each['page']}")

@@ -142,7 +142,7 @@ class Questions:
 
 
 class Evaluation(Readings):
-    """Transcripts of an evaluation: each call is told the task of its trial, unless it tells one itself."""
+    """Transcripts of an evaluation: each call gets the task of its trial, unless it names one itself."""
 
     roots: Sequence[Path] = ()
 

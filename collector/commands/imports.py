@@ -50,7 +50,7 @@ FIRST_RUN = (
 
 @dataclass(slots=True)
 class Options:
-    """What a person asked for."""
+    """The options of one import."""
 
     wanted: Sequence[str]
     since_ns: int = 0

@@ -1,4 +1,4 @@
-"""Errors of the system that name the file that people asked for."""
+"""Gives errors of the operating system the name of the file that the user named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def naming(path: Path, part: Path) -> Iterator[None]:
-    """Errors about `part`, or about no file, such as those of a full disk, are about `path`, of which it is a part."""
+    """Reports errors about `part`, which is a part of `path`, as errors about `path`.
+
+    So it does with errors without a file, such as those of a full disk.
+    """
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`misstep report`: what the agents on this machine keep getting wrong, read from their files; nothing is kept.
+"""`misstep report`: what the agents on this machine keep getting wrong, read from their files; nothing is stored.
 
 The calls go through the same pipeline, correlation and queries as in a collector, in this process and in memory.
 """

@@ -16,7 +16,7 @@ class Broken(ValueError):
 
 
 class Document(Protocol):
-    """A settings file. A path is keys from the outside in; comments, order and layout of the rest are kept."""
+    """A settings file. A path is a list of keys from the outside in. Comments, order and layout of the rest stay."""
 
     @property
     def text(self) -> str:

@@ -22,7 +22,7 @@ INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 @dataclass(slots=True)
 class Node:
-    """A value and its place in the text. `entries` are those of a map (by key) or of a list (by number)."""
+    """A value and its position in the text. `entries` are those of a map (by key) or of a list (by number)."""
 
     start: int
     end: int
@@ -149,7 +149,7 @@ class Jsonc:
         return text.replace("\n", self._newline + depth)
 
     def _indent(self, place: int) -> str:
-        """The white space with which the line at this place begins."""
+        """The white space with which the line at this position begins."""
         line = self.text[self.text.rfind("\n", 0, place) + 1 : place]
         return line[: len(line) - len(line.lstrip())].lstrip("\ufeff")
 

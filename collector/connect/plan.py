@@ -54,7 +54,7 @@ class Change:
 def targets(
     agent: Agent, switches: list[Switch], url: str, token: str, environ: Mapping[str, str], file: Path | None = None
 ) -> list[Target]:
-    """The files of an agent with what connecting it puts there. Raises OSError if a place is not known."""
+    """The files of an agent with what connecting it puts there. Raises OSError if the path of a file is not known."""
     told = agent.connect
     if told is None:  # the caller has asked for one that can be connected
         return []
@@ -219,7 +219,7 @@ def _filled(value: Any, fill: Mapping[str, str]) -> Any:
 
 
 def _path(place: Place, environ: Mapping[str, str], values: Mapping[str, Any]) -> Path:
-    """The first place whose variables are all set; beside a .json that is not there, a .jsonc that is."""
+    """The first path whose variables are all set; if that .json does not exist but the .jsonc does, the .jsonc."""
     files = profile(environ.get("SHELL", "")) if place.format == "shell" else place.files
     path = next(_expanded(files, environ), None)
     if path is None:

@@ -38,7 +38,7 @@ class Profile:
         return variables if found[0] == self._written(path[0], variables) else found[0]
 
     def put(self, path: tuple[str, ...], value: Any) -> None:
-        """Writes the block of the command, in place of the one that is there."""
+        """Writes the command's block; it replaces an earlier one."""
         block = self._written(path[0], value)
         pattern = self._block(path[0])
         if pattern.search(self.text):

@@ -104,7 +104,7 @@ class Record:
 
     @classmethod
     def later(cls, signal: str, name: str, raw: Any, convert: Convert) -> Record:
-        """A record of which only the name is read yet."""
+        """A record whose name alone has been read so far."""
         record = cls.__new__(cls)
         record.signal = signal
         record.name = name

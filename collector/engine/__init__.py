@@ -79,7 +79,7 @@ class Unpublished(Protocol):
         """The name of this store among those that publish."""
 
     def open(self, place: str) -> None:
-        """Begins with a cluster, of which `place` is a name."""
+        """Begins with a cluster; `place` is its name."""
 
     def take(self, most: int) -> Turn | None:
         """The next turn; None if the cluster lacks nothing."""

@@ -2,7 +2,7 @@
 
 Every error with a session begins a chain of 30 minutes. The error counts as retried if another event follows in that
 time, and as recovered if one of them is ok. `judged` computes this from the events themselves, `chains` reads what the
-store keeps (store/kept.py); the other functions count.
+store keeps (schemas/kept.sql); the other functions count.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ EVENTS = f"select * from events where {AS_OF_END}"
 def judged(selection: Selection, events: str, *, known_by: str, kept: str = "") -> str:
     """A relation like `events` with the outcome of each error's chain.
 
-    Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as long as it was told), `recovered`,
+    Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as long as the error demanded), `recovered`,
     `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
     `known_by` is an SQL condition on the events that decide whether a window is still open. `kept` are further columns.
     """

@@ -81,9 +81,10 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Rows that `work` computes from all rows of `asked`; `types` are the columns of the answer, none of them a time.
+    """Rows that `work` computes from all rows of the statements in `asked`: few rows, hard arithmetic.
 
-    For answers of few rows that are hard to compute in SQL. They keep the order of `work` unless `sort` names columns.
+    `types` are the columns of the answer, none of them a time. The rows keep the order of `work` unless `sort` names
+    columns.
     """
 
     asked: tuple[Statement, ...]

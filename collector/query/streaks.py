@@ -59,7 +59,7 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), n
     """Every streak that the selection chooses, as SQL with the columns of `COLUMNS`, times in nanoseconds.
 
     Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. Read from what the store
-    keeps up (store/kept.py). `newest`: a relation with the time of each service's newest event.
+    keeps up (schemas/kept.sql). `newest`: a relation with the time of each service's newest event.
     """
     columns = beyond(selection, firsts)
     more = "".join(f", {column}" for column in columns)

@@ -55,7 +55,7 @@ def texts(selection: Selection, by: str | None = None, sort: Sequence[str] = (),
 
 def wordings(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Derived:
     """Each text beside the one that was seen before it, of the same class and tool, at equal models: whether its errors
-    are repaired more often. Counted are errors of which that is known.
+    are repaired more often. Only errors whose outcome is known count.
     """
 
     def work(rows: Sequence[Row]) -> list[Row]:

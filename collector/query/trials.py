@@ -33,9 +33,9 @@ TYPES = {
 def trials(
     selection: Selection, measures: Sequence[str], task: str = "", success: str = "", limit: int = 10_000
 ) -> Derived:
-    """A row for each session and measure, of which it has `part` of `whole`; oldest names first.
+    """A row for each session and measure, with its `part` and `whole`; oldest names first.
 
-    `task` and `success` name a dimension or an attribute; by default the first of `TASKS` and `SUCCESSES` that is told.
+    `task` and `success` name a dimension or an attribute; by default the first of `TASKS` and `SUCCESSES` found.
     A quantile is that of the session's durations, of a whole of 1.
     """
     names = tuple(measures) or ("mistake_rate",)

@@ -189,7 +189,7 @@ def _values(unit: Unit, a: Side, b: Side, between: str = "") -> str:
 
 
 def written(unit: Unit, value: float | None) -> str:
-    """A value as people read it: `4.1 %`, `2,310`, `840 ms`, `1.5 ms` (so that small differences can be told)."""
+    """A value as people read it: `4.1 %`, `2,310`, `840 ms`, `1.5 ms` (so that small differences show)."""
     if value is None:
         return "nothing"
     match unit.kind:

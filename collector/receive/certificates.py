@@ -25,7 +25,7 @@ class BadCertificate(OSError):
 
 
 class Certificates:
-    """A pair of PEM files, of which `changed` says when they are others."""
+    """A pair of PEM files; `changed` says when they have been replaced."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         """Raises BadCertificate."""

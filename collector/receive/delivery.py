@@ -1,7 +1,7 @@
 """Limits on large answers being sent: total memory, and time per chunk.
 
 Given a whole answer, the server buffers it until the client has read it. Given chunks, it accepts the next one only
-when the connection has room for it, so that a stalled client can be told from one that reads.
+when the connection has room for it, so that a stalled client can be distinguished from one that reads.
 """
 
 from __future__ import annotations

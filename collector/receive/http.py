@@ -52,7 +52,7 @@ async def otlp(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 @post("/", opt=ADMITTED, include_in_schema=False, status_code=200)
 async def anything(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """OTLP/JSON without a path; protobuf cannot be told apart by its bytes."""
+    """OTLP/JSON without a path; messages of protobuf cannot be distinguished by their bytes."""
     return await _answer(request, "")
 
 

@@ -1,4 +1,4 @@
-"""Readers of which only the main process is there at rest: processes that read beside it start under load, or for a
+"""At rest only the main process reads. Processes that read beside it start under load, or for a
 large body, and end when they have not been needed for a while. So a collector that rests is one process.
 
 The first large body after a rest waits for its process, which takes one or two seconds; smaller ones are read in the

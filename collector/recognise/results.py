@@ -1,4 +1,4 @@
-"""Finds tool results in the messages of a later model request: what the model was told.
+"""Finds tool results in the messages of a later model request.
 
 They show failures that a source hides (the exit code of Gemini CLI's shell) and calls without any span (unknown tools,
 refused parameters, arguments that are not JSON). They are read and used, never stored.

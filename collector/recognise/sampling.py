@@ -1,4 +1,4 @@
-"""Detects sampling upstream, and the share of records kept, from attributes of the records and gaps in sequences.
+"""Detects sampling upstream, and the share of records that remain, from their attributes and gaps in sequences.
 
 `schemas/sampling.toml` lists the attributes. Sampling changes no event. It is recorded per sender, because the counts
 of a sampled sender are too low, and its rates are those of the records kept.

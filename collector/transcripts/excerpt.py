@@ -1,4 +1,4 @@
-"""What stood around a call in the person's own transcript: read when somebody asks, masked, never kept."""
+"""Records around a call in the user's own transcript: read on demand, masked, never stored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Line:
 
 
 def excerpt(found: Found, place: int, mask: Mask) -> Iterator[Line]:
-    """The record at a place of a file with those around it; nothing if the place is no record's. Raises OSError."""
+    """The record at a position of a file with those around it; nothing if no record begins there. Raises OSError."""
     for is_it, record in _around(found, place):
         text = mask(msgspec.json.encode(record).decode()[:READ_CHARS])
         yield Line(text[:EXCERPT_CHARS] + ("…" if len(text) > EXCERPT_CHARS else ""), is_it)

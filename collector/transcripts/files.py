@@ -1,7 +1,7 @@
 """Reads a transcript's records: lines of JSON, one document, or rows of a database. Never writes or locks it.
 
-A record comes with its place: the offset of its line, its number in a document, or its row. Lines may be many megabytes
-long: one is in memory at a time. What cannot be read is counted, never quoted.
+A record comes with its position: the offset of its line, its number in a document, or its row. Lines may be many
+megabytes long: one is in memory at a time. What cannot be read is counted, never quoted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def records(found: Found, start: int, unreadable: Callable[[], None]) -> Records:
-    """The records of a file from a place on. `unreadable` is called for each that is no JSON."""
+    """The records of a file from a position on. `unreadable` is called for each that is no JSON."""
     if found.store.form == "sqlite":
         return _rows(found.path, found.store.query)
     if found.store.form in exports.READ:

@@ -19,7 +19,7 @@ NUMBERED = re.compile(r"__[A-Za-z0-9]+$")
 
 
 def beside(path: Path, root: Path) -> dict[str, str]:
-    """`task` and `task.success` of the transcript at `path` below `root`, as far as they are told."""
+    """`task` and `task.success` of the transcript at `path` below `root`, as far as it has them."""
     below = path.relative_to(root).parts[:-1] if path.is_relative_to(root) else ()
     folder = next((part for part in below if part not in LAYOUT and not part.startswith(".")), "")
     found = {"task": NUMBERED.sub("", folder)} if folder else {}

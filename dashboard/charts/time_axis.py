@@ -28,7 +28,7 @@ class Axis:
     places: Sequence[float]
 
     def at(self, time: datetime) -> float:
-        """The place of a time, at most one of the ends."""
+        """The position of a time on the axis, limited to its ends."""
         number = min(max(bisect_right(self.spans, time, key=lambda span: span[0]) - 1, 0), len(self.spans) - 1)
         (start, end), first = self.spans[number], self.places[number]
         last = self.places[number + 1] if number + 1 < len(self.places) else 1.0

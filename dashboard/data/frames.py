@@ -74,7 +74,7 @@ def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> lis
 
 
 def quiet() -> pl.Expr:
-    """Whether receivers are not told of an alert, because of a silence or the alert of its cause."""
+    """Whether receivers are not notified of an alert, because of a silence or the alert of its cause."""
     return pl.col("silenced").fill_null(False) | pl.col("inhibited_by").fill_null("").ne("")
 
 

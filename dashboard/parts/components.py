@@ -253,13 +253,13 @@ def _alerts_link(title: str, filters: Filters) -> None:
 
 
 def alerts(collector: Collector) -> pl.DataFrame:
-    """Rule and state of each alert that receivers are told of."""
+    """Rule and state of each alert that receivers are notified of."""
     rows = alerts_answer(collector).pick("rule", "state", "silenced", "inhibited_by")
     return rows.filter(~frames.quiet())
 
 
 def alerts_answer(collector: Collector) -> Answer:
-    """The alerts with what the API tells beside them; their `receivers` are not told to readers of one project."""
+    """The alerts with what the API tells beside them; their `receivers` are not shown to readers of one project."""
     return collector.ask("alerts", {"limit": client.MOST}, max_age=ALERTS_S)
 
 

@@ -77,7 +77,7 @@ def content(recording: Recording, palette: Palette, zone: tzinfo, said: str) -> 
 
 
 def _spanned(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the time at which each call began; that of its end where no duration is told."""
+    """The rows with the time at which each call began; that of its end where no duration is reported."""
     nanoseconds = (pl.col("duration_ms").fill_null(0).clip(0, LONGEST_MS) * 1e6).cast(pl.Int64)
     begun = pl.col("time") - nanoseconds.cast(pl.Duration("ns"))
     return rows.with_columns(begun=begun, again=frames.again(rows))
@@ -134,7 +134,7 @@ def said_of(row: Mapping[str, Any]) -> str:
 
 
 def spent(row: Mapping[str, Any]) -> list[str]:
-    """Tokens and money of a call, as far as they are told."""
+    """Tokens and money of a call, as far as they are reported."""
     told = [f"{row[name]:,.0f} tokens {way}" for name, way in (("input_tokens", "in"), ("output_tokens", "out"))
             if row.get(name) is not None]  # fmt: skip
     return [*told, *([words.dollars(row["cost_usd"])] if row.get("cost_usd") is not None else [])]

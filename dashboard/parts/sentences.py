@@ -147,14 +147,14 @@ def _failures_only(senders: pl.DataFrame) -> str:
 
 
 def tokens(cost: Mapping[str, Any], prefix: str = "") -> float | None:
-    """Of input and output; None if neither is told."""
+    """Of input and output; None if neither is reported."""
     told = [cost.get(f"{prefix}{name}") for name in ("input_tokens", "output_tokens")]
     known = [number for number in told if number is not None]
     return sum(known) if known else None
 
 
 def failing_cost(cost: Mapping[str, Any]) -> str:
-    """What streaks of failures cost, as far as it is told; empty if there was none."""
+    """What streaks of failures cost, as far as it is reported; empty if there was none."""
     if not cost.get("streaks"):
         return ""
     spent = [f"**{words.plural(cost['calls'], 'call')}**", words.duration((cost.get("seconds") or 0) * 1000)]

@@ -38,13 +38,13 @@ class Story:
     cut: bool
 
     def order_of(self, event: str) -> int | None:
-        """The place of an event among the calls; None if it is none of them."""
+        """The position of an event among the calls; None if it is none of them."""
         found = self.index.filter(pl.col("event_id") == event)["order"]
         return int(found[0]) if found.len() else None
 
 
 def whole(page: Page) -> dict[str, str | None]:
-    """What queries about a session override: it is told whole, whatever filters the link brought from another page."""
+    """What queries about a session override: it is shown whole, whatever filters the link brought from another page."""
     others = (condition.dimension for condition in page.filters.conditions)
     return {"from": EVER, "to": None, "q": None} | {name: None for name in others if name not in SUBJECTS["session"]}
 

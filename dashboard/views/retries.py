@@ -217,7 +217,7 @@ def _costs(page: Page) -> None:
 
 
 def _in_vain(cost: Mapping[str, Any]) -> str:
-    """Time, tokens and money of retries that did not help, as far as they are told."""
+    """Time, tokens and money of retries that did not help, as far as they are reported."""
     tokens, money = sentences.tokens(cost, "wasted_"), cost.get("wasted_cost_usd")
     parts = [words.duration(cost["wasted_ms"])] if cost.get("wasted_ms") else []
     parts += [words.plural(tokens, "token")] if tokens is not None else []

@@ -173,7 +173,7 @@ def _gaps(rows: pl.DataFrame) -> None:
 
 
 def _left_open(rows: pl.DataFrame) -> None:
-    """Names senders with calls of which nothing says how they ended, and what would."""
+    """Names senders with calls whose outcome is unknown, and what would report it."""
     wanted = rows.filter(pl.col("unknown") > 0).select("source", "service", "events", "unknown", "remedies")
     for source, service, events, unknown, cures in wanted.iter_rows():
         cure = (components.as_json(cures) or {}).get("outcome")

@@ -191,7 +191,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
 
 
 class _Replay:
-    """The alerts of one rule, and what their receivers were told."""
+    """The alerts of one rule, and the notifications of their receivers."""
 
     def __init__(self, rule: Rule, receivers: Sequence[Receiver], trial: Trial) -> None:
         self.alerts: dict[Labels, Alert] = {}

@@ -1,6 +1,6 @@
 """Tests that users write beside their rules: lines of values, and the state expected after each.
 
-The same `step` that runs live is stepped through them; nothing is measured and nobody is told.
+The same `step` that runs live is stepped through them; nothing is measured and nobody is notified.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def backtest_row(
     failure_only: Sequence[str],
     timeout_s: float,
 ) -> dict[str, Any]:
-    """When the rule would have fired, whom it would have told how often, in which sessions, and what it measured."""
+    """When the rule would have fired, whom it would have notified how often, in which sessions, and its values."""
     trial = run(rule, past, receivers, timeout_s=timeout_s)
     find_sessions(store, trial, failure_only=failure_only, timeout_s=timeout_s)
     shown = [*dict.fromkeys([*(one.labels for one in trial.firings), *_worst(rule, past)])][:LINES]
