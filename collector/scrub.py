@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,20 +53,11 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Lot:
-    """Reports with the same columns, and the different texts of each column of texts."""
+    """Reports with the same columns: the different texts of each column of texts, and the values of the others."""
 
     rows: list[Row]
-    held: Held
-    told: dict[str, set[str]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.told = {name: {row[name] for row in self.rows} for name in self.held.texts}
-
-    def values(self) -> Iterator[object]:
-        """What to search of the other columns, column by column."""
-        for name in self.held.values:
-            for row in self.rows:
-                yield _value(name, row[name])
+    texts: dict[str, set[str]]
+    values: dict[str, Sequence[Any]]
 
 
 @dataclass(slots=True)
@@ -122,7 +113,7 @@ class Scrubber:
         alike: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
         for report in reports:
             alike[tuple(report)].append(as_row(report))
-        lots = [Lot(rows, self._held(names)) for names, rows in alike.items()]
+        lots = [self._lot(names, rows) for names, rows in alike.items()]
         looked = self._look(lots)
         for lot in lots:
             doubtful: defaultdict[int, Doubtful] = defaultdict(dict)
@@ -132,12 +123,18 @@ class Scrubber:
                 self._redact(lot.rows[index], fields, redacted)
         return alike
 
+    def _lot(self, names: tuple[str, ...], rows: list[Row]) -> Lot:
+        columns = dict(zip(names, zip(*[row.values() for row in rows], strict=True), strict=True))
+        held = self._held(names)
+        texts = {name: set(columns[name]) for name in held.texts}
+        return Lot(rows, texts, {name: [_value(name, one) for one in columns[name]] for name in held.values})
+
     def _look(self, lots: Iterable[Lot]) -> Looked:
         texts: set[str] = set()
         values: list[object] = []
         for lot in lots:
-            texts.update(*lot.told.values())
-            values += lot.values()
+            texts.update(*lot.texts.values())
+            values += chain.from_iterable(lot.values.values())
         documents = written([*texts, *values])
         suspects = self._sanitiser.suspects(documents)
         stopped = {text for index, text in enumerate(texts) if index in suspects}
@@ -146,7 +143,7 @@ class Scrubber:
         return Looked(stopped, touched, zip(values, documents[len(texts) :], doubts, strict=True))
 
     def _cut_texts(self, lot: Lot, looked: Looked, doubtful: Mapping[int, Doubtful]) -> None:
-        for name, told in lot.told.items():
+        for name, told in lot.texts.items():
             if looked.touched.isdisjoint(told):
                 continue
             for index, row in enumerate(lot.rows):
@@ -158,7 +155,7 @@ class Scrubber:
 
     def _cut_values(self, lot: Lot, looked: Looked, doubtful: Mapping[int, Doubtful]) -> None:
         rows = lot.rows
-        for name in lot.held.values:
+        for name in lot.values:
             for index, (value, document, doubt) in enumerate(islice(looked.values, len(rows))):
                 if document is None or doubt:
                     doubtful[index][name] = value, len(document or b"")

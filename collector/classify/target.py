@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
 READ_CHARS = 4096  # searched for secrets before it is cut: half a secret would not be recognised
@@ -87,7 +87,7 @@ def target_from_params(params: object) -> str | None:
     """
     if isinstance(params, str) and WHOLE.fullmatch(bare := params[:READ_CHARS].strip()):
         return bare
-    if not isinstance(params, Mapping):
+    if not isinstance(params, dict):
         return _patched((params,))
     for key, name in _ranked(tuple(params)):
         if value := _as_target(key, params[name]):
@@ -108,13 +108,13 @@ def command_in(params: object) -> bool | None:
     """Whether the arguments hold a command or code to run, as a text or as words; None if there are no arguments."""
     if params is None:
         return None
-    if isinstance(params, Mapping):
+    if isinstance(params, dict):
         return any(_runs(name, value) for name, value in params.items())
     return _said(params) and not str(params).lstrip().startswith("{")  # JSON that is cut off
 
 
 def _runs(name: object, value: object) -> bool:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return command_in(value) is True
     key = str(name)[:LONGEST_KEY].casefold().replace("_", "").replace("-", "")
     return (key in COMMAND_KEYS or key.endswith(COMMAND_ENDINGS)) and _said(value)

@@ -56,7 +56,8 @@ def fold(reports: Sequence[Report]) -> Report:
 def _alone(report: Report) -> Report:
     row = as_row(report).copy()
     for name in STORED:
-        row.pop(name, None)
+        if name in row:
+            del row[name]
     if report.get("_lends"):
         row.pop("outcome", None)
     return as_report(row)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
 from collector.correlate.changes import Changes
 from collector.correlate.fold import as_bytes, fold
@@ -46,12 +48,11 @@ class Known:
     reports: dict[int, list[Report]] = field(default_factory=dict)
     asked: set[int] = field(default_factory=set)  # keys that were looked for
 
-    def unasked(self, entries: Iterable[Entry]) -> tuple[set[int], set[int]]:
+    def unasked(self, entries: Sequence[Entry]) -> tuple[set[int], set[int]]:
         """The keys of these entries that were not looked for, and those of them that are needed at once."""
-        keys: set[int] = set()
+        keys = set(chain.from_iterable(entry.keys for entry in entries))
         needed: set[int] = set()
         for entry in entries:
-            keys.update(entry.keys)
             if entry.refs or entry.around:
                 around = [key for key, _ in entry.around]
                 keys.update(entry.refs, around)
@@ -143,12 +144,12 @@ def join(entries: Sequence[Entry], known: Known, below: Below, changes: Changes)
 
 def _shared(entries: Sequence[Entry]) -> tuple[set[int], set[int]]:
     """All keys of these entries, and those that several have."""
-    every: set[int] = set()
-    shared: set[int] = set()
-    for entry in entries:
-        shared.update(every.intersection(entry.keys))
-        every.update(entry.keys)
-    return every, shared
+    keys = list(chain.from_iterable(entry.keys for entry in entries))
+    every = set(keys)
+    if len(every) == len(keys):
+        return every, set()
+    told = Counter(chain.from_iterable(map(set, (entry.keys for entry in entries))))
+    return every, {key for key, count in told.items() if count > 1}
 
 
 def _referred(referring: Sequence[Entry]) -> Iterator[int]:

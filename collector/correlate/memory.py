@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import chain
 from typing import NamedTuple
 
 from collector.correlate.changes import Changes, Named
@@ -151,7 +152,7 @@ class Memory:
 
     def waiting(self, entries: Sequence[Entry]) -> set[int]:
         """The stored events that refer to a call whose report is among these, or are below a span of one."""
-        keys = {key for entry in entries for key in entry.keys}
+        keys = set(chain.from_iterable(entry.keys for entry in entries))
         found = {event_id for _, event_ids in self._waiting.known(keys) for event_id in event_ids}
         for entry in entries:
             for report in entry.reports:

@@ -115,20 +115,17 @@ class Record:
     def __getattr__(self, name: str) -> Any:
         """Converts attributes, body and events on first access, which is when their slot is empty; all else at once."""
         raw, convert = self._raw, self._convert
-        value: Any
         if convert is None:
             raise AttributeError(name)
         if name == "attributes":
-            value = convert.attributes(raw)
+            self.attributes = convert.attributes(raw)
         elif name == "events":
-            value = convert.events(raw) if self.signal == "span" else []
+            self.events = convert.events(raw) if self.signal == "span" else []
         elif name == "body":
-            value = convert.body(raw) if self.signal == "log" else None
+            self.body = convert.body(raw) if self.signal == "log" else None
         else:
             convert.fill(self, raw)
-            return object.__getattribute__(self, name)
-        setattr(self, name, value)
-        return value
+        return object.__getattribute__(self, name)
 
 
 @dataclass(slots=True)
