@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import misstep
+from tests.test_transcripts import SAMPLES
 
 NOW = datetime.now(UTC)
 
@@ -64,6 +66,32 @@ def test_months_of_sessions_become_a_page_with_the_sentence_to_write_down(tmp_pa
     assert any(one.strip() == "for CLAUDE.md (claude-code)" for one in said)
     assert any("Claude Code removes its sessions after 30 days" in one for one in said)
     assert files(tmp_path) == before
+
+
+def test_what_is_older_than_asked_for_is_left_out_and_told(tmp_path: Path) -> None:
+    ann = home(tmp_path / "ann", range(1, 13))
+    done = misstep("report", "--since", "5d", cwd=tmp_path, environ={"HOME": str(ann)})
+    assert done.stdout.startswith("8 calls of tools in 4 sessions, ")
+    assert "left out: 16 calls; --since 1y reads more" in done.stdout
+
+
+def test_an_agent_whose_telemetry_tells_only_of_failures_has_a_rate_here(tmp_path: Path) -> None:
+    """Its sessions on disk tell of successes too; what no table takes is read by its form."""
+    path = shutil.copytree(SAMPLES / "continue", tmp_path / "ann/.continue") / "sessions"
+    state = {"toolCallId": "ok", "status": "done", "toolCall": {"function": {"name": "Read"}}, "output": []}
+    history = [{"message": {"role": "assistant"}, "toolCallStates": [state]}]
+    (path / "other.json").write_text(json.dumps({"sessionId": "other", "history": history}))
+    done = misstep("report", cwd=tmp_path, environ={"HOME": str(tmp_path / "ann")})
+    assert "  continue       3 calls in 2 sessions: 2 failed (66.7%)" in done.stdout
+    named = tmp_path / "nobody.jsonl"
+    forms = [json.loads(one) for one in (SAMPLES.parent / "forms.jsonl").read_text().splitlines()]
+    named.write_text("".join(json.dumps(one) + "\n" for one in forms[0]["records"]))
+    done = misstep("report", str(named), cwd=tmp_path, environ={"HOME": str(tmp_path)})
+    assert "  openai-messages 1 call in 1 session: 1 failed (100.0%)" in done.stdout
+    assert "Messages as OpenAI has them: 1 file of no agent that has a table" in done.stdout
+    (tmp_path / "empty.json").write_text("{}")
+    done = misstep("report", str(tmp_path / "empty.json"), cwd=tmp_path, environ={"HOME": str(tmp_path)})
+    assert done.stdout.startswith("No calls in a form that is known were found in ")
 
 
 def test_a_machine_without_agents_is_told_what_to_do(tmp_path: Path) -> None:

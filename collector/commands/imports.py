@@ -33,11 +33,12 @@ from collector.transcripts.read import Count, Readings
 from collector.transcripts.tables import Agent, load_agents
 from collector.visible import say
 
-LOT_CALLS, LOT_BYTES = 2_000, 4 << 20
+LOT_CALLS, LOT_BYTES = 1_000, 2 << 20
 WAITING_LOTS = 3  # between reading and sending
 COUNTED_FIRST = 64 << 20  # of so many bytes, calls are counted before anybody is asked
 WATCH_S, LOOK_AGAIN = 3.0, 10  # between looks at known files; every so many looks, new ones are searched for
 START_S, END_S = 60.0, 30.0
+ENGINE_BYTES = 120_000_000  # for the engine of a collector that is started for an import: it answers no queries
 TITLE = "What agents keep on this machine"
 OF_NO_AGENT = "of no agent that has a table: read by this form, outcomes by what results say"
 FIRST_RUN = (
@@ -301,7 +302,10 @@ class Here:
         where = without_user(self._url)
         if self._url != self._settings.http.url:
             raise ConnectionError(f"no collector answers at {where}: start one there with misstep up")
-        started = subprocess.Popen([sys.executable, "-P", "-m", "collector", "collector"], stderr=subprocess.DEVNULL)
+        environ = os.environ | {"MISSTEP_MEMORY": f"{min(self._settings.memory, ENGINE_BYTES)}B"}
+        started = subprocess.Popen(
+            [sys.executable, "-P", "-m", "collector", "collector"], stderr=subprocess.DEVNULL, env=environ
+        )
         deadline = time.monotonic() + START_S
         while not self._answers():
             if started.poll() is not None or time.monotonic() > deadline:

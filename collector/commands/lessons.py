@@ -12,6 +12,7 @@ from collector.commands.since import since_in
 from collector.errors import Mistaken
 from collector.lessons.instructions import Place, instructions, place_of, read, room, said, with_lesson, without_lesson
 from collector.plural import plural
+from collector.times import lasting
 
 Lesson = Mapping[str, Any]
 KNOWN_BY = {
@@ -60,7 +61,7 @@ def _decided(row: Lesson) -> str:
 def evidence(row: Lesson) -> str:
     """In how many sessions it happened, what it cost, and what worked next."""
     told = f"in {row['sessions']} of {plural(row['scope_sessions'], 'session')} of {row['scope'] or 'all'}"
-    cost = f"{plural(row['calls'], 'call')}, {row['seconds'] / 60:.0f} min"
+    cost = f"{plural(row['calls'], 'call')}, {lasting(row['seconds'] * 1000)}"
     tokens = f", {row['tokens']:,} tokens" if row["tokens"] is not None else ""
     worked = f"; {row['next']} worked next in {row['next_sessions']}" if row["next"] else ""
     return f"{told} since {row['first_seen'][:10]}, last on {row['last_seen'][:10]} ({cost}{tokens}){worked}"

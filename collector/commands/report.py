@@ -76,12 +76,11 @@ def read(readings: Readings, settings: Settings) -> History:
     for _ in store.rebuild():
         pass
     now = time.time_ns()
-    failure_only = tuple(pipeline.sources.failure_only)
 
     def title(name: str) -> str:
         return pipeline.taxonomy.defaults(name, "").title
 
-    return History(store, title, readings, Selection(readings.since_ns, now, failure_only=failure_only, clock_ns=now))
+    return History(store, title, readings, Selection(readings.since_ns, now, clock_ns=now))
 
 
 def _take(lot: list[dict[str, Any]], pipeline: Pipeline, correlator: Correlator, store: Store) -> None:
@@ -121,7 +120,8 @@ def _counts(history: History) -> Iterator[str]:
         yield "No calls of tools were found in these sessions."
         return
     first, last = rfc3339(whole["first_seen"])[:10], rfc3339(whole["last_seen"])[:10]
-    yield f"{plural(whole['calls'], 'call')} of tools in {plural(whole['sessions'], 'session')}, {first} to {last}"
+    when = f"on {first}" if first == last else f"{first} to {last}"
+    yield f"{plural(whole['calls'], 'call')} of tools in {plural(whole['sessions'], 'session')}, {when}"
     others = f"{whole['denied']:,} denied, {whole['cancelled']:,} cancelled, {whole['unknown']:,} without a result"
     yield f"{_of(whole)}; {others}"
     for row in breakdown(history.selection, ["source", "operation"], ["sessions"], sort=["-calls"]).rows(history.store):
@@ -162,8 +162,16 @@ def _file_of(row: Mapping[str, Any]) -> str:
     return ", ".join(dict.fromkeys(f"{instructions()[name].made} ({name})" for name in agents))
 
 
+def _older(readings: Readings) -> Iterator[str]:
+    """What was left out because of its age."""
+    older = {"file": readings.older_files, "call": readings.older_calls}
+    if left := [plural(number, what) for what, number in older.items() if number]:
+        yield f"Older than {rfc3339(readings.since_ns)[:10]} and left out: {' and '.join(left)}; --since 1y reads more"
+
+
 def _unread(history: History, agents: Mapping[str, Agent]) -> Iterator[str]:
     """What was not read, and how long there is history."""
+    yield from _older(history.readings)
     for name, count in sorted(history.readings.counts.items()):
         title = agents[name].title
         if agents[name].any_agent:

@@ -59,6 +59,8 @@ class Readings:
     files: Sequence[Found]
     positions: Positions
     since_ns: int = 0
+    older_files: int = 0  # not changed since
+    older_calls: int = 0  # in the others
     counts: dict[str, Count] = field(default_factory=dict)
     _changed: list[Found] | None = None
     _seen: set[int] = field(default_factory=set)
@@ -73,6 +75,7 @@ class Readings:
     def _look(self) -> Iterator[Found]:
         for found in self.files:
             if found.changed_ns < self.since_ns:
+                self.older_files += 1
                 continue
             count = self.counts.setdefault(found.agent.id, Count())
             count.files += 1
@@ -92,6 +95,7 @@ class Readings:
                 _mend_time(one, found.changed_ns)
                 spread.take(one)
                 if one["time"] < self.since_ns:
+                    self.older_calls += one["operation"] == "tool"
                     continue
                 key = key64(found.agent.id, one["operation"], *one["same"])
                 if key in self._seen:
