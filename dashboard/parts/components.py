@@ -24,7 +24,7 @@ from dashboard.menu import MENU, SUBJECTS
 from dashboard.page import BARS, LATE, Page, collector, every
 from dashboard.parts import filter_bar, sentences, share, words
 
-SIDE_BY_SIDE = 6  # options of a switch that fit beside each other in a narrow window
+SIDE_BY_SIDE = 7  # options of a switch that fit beside each other, or in a few lines of a phone
 LASTING = ("lasting", "not_known_yet", "errors")  # what is told of errors that no later attempt repaired
 LASTING_FIRST = "-lasting,-not_known_yet,-errors"
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.deep)])
-def test_two_clicks_lead_from_a_group_to_a_firing_alert(
+def test_two_clicks_lead_from_the_overview_to_a_rule_and_whether_it_would_have_paged(
     open_tab: Callable[..., Tab], tmp_path: Path, width: int
 ) -> None:
     rules = tmp_path / "alerts.yaml"
@@ -32,7 +32,9 @@ def test_two_clicks_lead_from_a_group_to_a_firing_alert(
     dashboard = Dashboard(running)
     tab = open_tab(dashboard, width)
     page = tab.page
-    tab.open(f"{dashboard.url}/group?fingerprint={group['fingerprint']}&from=-7d", title)
+    tab.open(f"{dashboard.url}/?from=-7d", "Overview")
+    page.get_by_role("link", name=re.compile(f"^{group['error_class']} .*new · ")).first.click()
+    tab.wait(title)
     page.get_by_role("button", name="Alert me").click()
     expect(page.get_by_text("It would ")).to_be_visible()
     assert "alert=me" in page.url

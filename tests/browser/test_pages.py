@@ -6,8 +6,9 @@ import json
 import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -21,7 +22,7 @@ from playwright.sync_api import Browser, Locator, expect
 from dashboard import menu
 from dashboard.charts import colours
 from dashboard.data import agents
-from dashboard.parts import sentences
+from dashboard.parts import sentences, words
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector, misstep
 from tests.traffic import storm, two_versions
@@ -205,6 +206,50 @@ def test_which_tool_should_we_fix_first(busy: Dashboard, tab: Tab) -> None:
     tab.page.get_by_test_id("stMain").get_by_role("link", name=named).click()
     tab.wait("Tool")
     expect(tab.page.get_by_role("heading", name=worst["tool"])).to_be_visible()
+    tab.check()
+
+
+def test_why_did_this_session_fail(busy: Dashboard, tab: Tab) -> None:
+    now = datetime.now(UTC)
+    call = {"service": "nightly", "tool": "run_tests", "session": "night-1"}
+    failed = {"outcome": "error", "error_class": "CommandTimeoutError", "message": "no answer in 60 s"}
+    calls = [
+        call | {"outcome": "ok", "time": (now - timedelta(hours=5)).isoformat()},
+        call | failed | {"time": (now - timedelta(hours=4, minutes=59)).isoformat()},
+        call | {"outcome": "ok", "session": "night-2", "time": (now - timedelta(hours=1)).isoformat()},
+    ]
+    assert busy.collector.post("/v1/events", json.dumps(calls)).is_success
+    busy.collector.kept_up()
+    tab.open(f"{busy.url}/", "Overview")
+    tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Sessions", exact=True).click()
+    tab.wait("Sessions")
+    tab.page.get_by_role("radio", name="ended in error").click()
+    expect(tab.page).to_have_url(re.compile("state=error"))
+    tab.page.get_by_test_id("stMain").get_by_role("link", name="night-1", exact=True).click()
+    tab.wait("night-1")
+    main = tab.page.get_by_test_id("stMain")
+    expect(main.get_by_text("Ended in an unrepaired CommandTimeoutError after 2 calls")).to_be_visible()
+    expect(main.get_by_text("That was its last call, run_tests.")).to_be_visible()
+    expect(main.get_by_text("no answer in 60 s")).to_be_visible()
+    tab.check()
+
+
+def test_which_model_makes_most_mistakes_and_what_did_it_cost(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/", "Overview")
+    main = tab.page.get_by_test_id("stMain")
+    [cost] = busy.collector.get("/api/v1/costs")["rows"]
+    said = sentences.failing_cost(cost).replace("**", "").replace("\u00a0", " ")
+    expect(main.get_by_text(said)).to_be_visible()
+    tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Models").click()
+    tab.wait("Models")
+    calls, mistakes = Counter[str](), Counter[str]()
+    for event in busy.collector.get("/api/v1/events", operation="tool", outcome="ok,error", limit=10_000)["rows"]:
+        if event["source"] != "roo-code":  # which tells only of failures
+            calls[event["model"] or "(none)"] += 1
+            mistakes[event["model"] or "(none)"] += bool(event["mistake"])
+    share, most = max((mistakes[model] / calls[model], model) for model in calls if calls[model] >= 20)
+    told = f"{most} makes most mistakes, in {words.rate(share)} of {calls[most]:,} calls".replace("\u00a0", " ")
+    expect(main.get_by_text(told)).to_be_visible()
     tab.check()
 
 
