@@ -69,16 +69,16 @@ def test_examples_come_to_their_class_and_counter_examples_do_not() -> None:
 
 
 def patterns_without_example(table: Table) -> Iterator[str]:
-    numbered = [
-        (number, row, pattern) for number, (row, pattern) in enumerate((r, p) for r in table.messages for p in r.match)
-    ]
-    database = automaton([(number, pattern) for number, _, pattern in numbered])
-    for number, row, pattern in numbered:
-        hits: set[int] = set()
+    patterns = [(row, pattern) for row in table.messages for pattern in row.match]
+    database = automaton([*enumerate(pattern for _, pattern in patterns)])
+    hits: dict[int, set[int]] = {}
+    for row in table.messages:
+        found = hits[id(row)] = set()
         for text in row.examples:
             plain = text.replace('\\"', '"').replace("\\n", "\n")
-            database.scan(plain.encode(), lambda found, *_, hits=hits: hits.add(found))
-        if number not in hits:
+            database.scan(plain.encode(), lambda number, *_, found=found: found.add(number))
+    for number, (row, pattern) in enumerate(patterns):
+        if number not in hits[id(row)]:
             yield f"{row.error_class}: {pattern}"
 
 
