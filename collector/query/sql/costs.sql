@@ -2,7 +2,7 @@
 -- last mistake), the model requests outside of streaks that asked for failed calls, and retries of errors that no later attempt repaired.
 -- Streaks and chains are read from what the store keeps of them, requests from the events.
 with streaks as materialized (
-  select {firsts}coalesce(service, source) as sender, coalesce(project, '') as whose, project as of_project, service as of_service, session as of_session, subagent as of_subagent, length, started, from_sequence, first_event_id, ended, to_sequence,
+  select {firsts}coalesce(service, source) as sender, coalesce(project, '') as whose, hash(project, service, session, subagent) as run, length, started, from_sequence, first_event_id, ended, to_sequence,
     last_event_id, state = 'recovered' as succeeded, until_ns, calls, busy_ms, told, input_tokens, output_tokens, cost_usd
   from ({streaks})
 ),
@@ -12,15 +12,13 @@ errors as materialized (
   from ({judged}) where {where}
 ),
 asking as materialized (  -- each request once, by the first failed call that it asked for
-  select {keys}asked_by as request from errors where asked_by is not null
-  qualify row_number() over (partition by asked_by order by time_ns, event_id) = 1
+  select {earliest}asked_by as request from errors where asked_by is not null group by asked_by
 ),
 again as materialized (   -- the same of retries in vain
-  select {keys}next_request as request from errors where next_request is not null
-  qualify row_number() over (partition by next_request order by time_ns, event_id) = 1
+  select {earliest}next_request as request from errors where next_request is not null group by next_request
 ),
 requests as materialized (
-  select event_id as request, project as of_project, service as of_service, session as of_session, subagent as of_subagent, time_ns,
+  select event_id as request, hash(project, service, session, subagent) as run, time_ns,
     coalesce(sequence, {last}) as sequence, duration_ms, input_tokens, output_tokens, cost_usd
   from events
   where time_ns between $start_ns - {asked} and $until_ns + {asked}
@@ -28,9 +26,7 @@ requests as materialized (
 ),
 inside as (               -- those between the first mistake of a streak and its end
   select distinct request
-  from requests r join streaks s on r.of_session = s.of_session and r.of_service is not distinct from s.of_service
-    and r.of_project is not distinct from s.of_project
-    and r.of_subagent is not distinct from s.of_subagent and r.time_ns between s.started and s.until_ns
+  from requests r join streaks s on r.run = s.run and r.time_ns between s.started and s.until_ns
   where (r.time_ns, r.sequence, r.request) > (s.started, s.from_sequence, s.first_event_id)
     and (s.succeeded or (r.time_ns, r.sequence, r.request) < (s.ended, s.to_sequence, s.last_event_id))
 ),
