@@ -50,7 +50,7 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     try:
         settings = load({}, environ, file, reserved, guarded)
     except (SettingsError, TableError) as error:
-        yield Check("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
+        yield Check("fail", f"settings: {error}", "correct them; `misstep settings` lists every setting")
         return
     yield from _settings(settings, environ, file)
     yield from _tables(settings)
