@@ -23,11 +23,12 @@ from tests.test_transcripts import AGENTS, SAMPLES, answer, claude, lines, recei
 
 USER = ".config/Code/User"
 PLACES = {  # where the samples of an agent belong below a home
-    "amp": ".local/share/amp", "claude-code": ".claude", "codex": ".codex", "continue": ".continue",
-    "copilot-chat": ".config/Code", "copilot-cli": ".copilot", "gemini-cli": ".gemini",
-    "goose": ".local/share/goose/sessions", "kilo": ".local/share/kilo", "kilo-code-legacy": USER,
-    "opencode": ".local/share/opencode", "pi": ".pi/agent", "qwen-code": ".qwen", "roo-code": USER,
-    "zed": ".local/share/zed/threads",
+    "amazon-q": ".local/share/amazon-q", "amp": ".local/share/amp", "claude-code": ".claude", "codex": ".codex",
+    "continue": ".continue", "copilot-chat": ".config/Code", "copilot-cli": ".copilot", "droid": ".factory",
+    "forge": ".forge", "gemini-cli": ".gemini", "goose": ".local/share/goose/sessions", "gptme": ".local/share/gptme",
+    "hermes": ".hermes", "kilo": ".local/share/kilo", "kilo-code-legacy": USER, "kimi": ".kimi", "kiro": ".kiro",
+    "mistral-vibe": ".vibe", "opencode": ".local/share/opencode", "pi": ".pi/agent", "qwen-code": ".qwen",
+    "roo-code": USER, "zed": ".local/share/zed/threads",
 }  # fmt: skip
 CANARY = "canary-" + "b7e2"
 REPEATED = 4  # by the samples of Claude Code
@@ -69,6 +70,9 @@ def resumed(number: int, of: list[Line]) -> list[Line]:
 def home(tmp_path: Path) -> Path:
     for agent, place in PLACES.items():
         shutil.copytree(SAMPLES / agent, tmp_path / place, dirs_exist_ok=True)
+    other = tmp_path / ".local/share/kiro-cli"
+    other.mkdir()
+    shutil.copy(SAMPLES / "kiro/data.sqlite3", other)
     return tmp_path
 
 
@@ -119,7 +123,7 @@ def check(home: Path, sessions: int) -> None:
     assert told.told.unreadable >= 1
 
 
-def test_each_call_of_a_home_with_fifteen_agents_counts_once(home: Path) -> None:
+def test_each_call_of_a_home_with_many_agents_counts_once(home: Path) -> None:
     check(home, 30)
 
 

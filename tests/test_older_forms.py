@@ -209,3 +209,33 @@ def test_times_without_a_zone_are_of_this_machine(
     assert time.gmtime(sent["time"] // 10**9).tm_hour == hour
     assert sent["more"]["time.zone"] == "assumed"
     assert "canary" not in json.dumps(sent)
+
+
+def test_version_1_of_mini_swe_agent_has_commands_in_its_answers(tmp_path: Path) -> None:
+    turns = [("cd src && pytest -q", 127, "bash: pytest: command not found"), ("ls", 0, "a.py")]
+    messages = [{"role": "system", "content": "x"}, {"role": "user", "content": "Fix it. <returncode> is shown."}]
+    for command, code, output in turns:
+        said = f"THOUGHT: I look.\n\n```bash\n{command}\n```"
+        told = f"<returncode>{code}</returncode>\n<output>\n{output}\n</output>"
+        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": told}]
+    (tmp_path / "parcel__1.traj.json").write_text(json.dumps({"messages": messages, "info": {"mini_version": "1.9.0"}}))
+    calls = received(read(tmp_path, "mini-swe-agent")[0])
+    assert [(one["tool"], one["outcome"], one.get("message"), json.loads(one["params"])) for one in calls] == [
+        ("bash", "error", "bash: pytest: command not found", {"command": "cd src && pytest -q"}),
+        ("bash", "ok", None, {"command": "ls"}),
+    ]
+
+
+def test_what_swe_agent_writes_into_a_file_is_not_kept(tmp_path: Path) -> None:
+    canary = "canary-" + "51ce"
+    actions = [
+        f"edit 1:2\n{canary}\nend_of_edit",
+        f"str_replace_editor create /p/a.py --file_text '{canary}'",
+        "make test",
+    ]
+    steps = [{"action": action, "observation": "x", "state": {}} for action in actions]
+    (tmp_path / "p__1.traj").write_text(json.dumps({"trajectory": steps, "info": {}}))
+    calls = received(read(tmp_path, "swe-agent")[0])
+    assert [json.loads(one["params"]) for one in calls][2] == {"command": "make test"}
+    assert len(calls) == 3
+    assert canary not in repr(calls)

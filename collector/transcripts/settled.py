@@ -98,6 +98,8 @@ def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str,
     if one.operation == "tool" and (loaded := one.context.get("lessons")) is not None:
         attributes["lessons.loaded"] = loaded[:NAME_CHARS]
     params = report.get("params")
+    if isinstance(params, str) and report.get("tool_kind") == "command":
+        params = {"command": params}  # as most agents have it
     if params is not None:
         sent["params"] = kept_params(agent, params)
         if sent["params"] != params:
