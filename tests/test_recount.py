@@ -294,6 +294,36 @@ def test_streaks(
         assert sentences.limit(limit, facts) in [each.value for each in app.markdown]
 
 
+def test_streak(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    """The page of a session's longest streak: how many in a row, and which calls they are."""
+    by_id = {one["event_id"]: one for one in events}
+    longest = max(expected_streaks(events, "session", "mistake", 3), key=lambda each: each["length"])
+    first = by_id[longest["first_event_id"]]
+    link = {name: first[name] for name in ("session", "service") if name in first}
+    app = open_app(recorded.url, "streak", started=first["time"], **link)
+    assert f"{longest['length']} in a row" in [each.value for each in app.subheader]
+
+
+@pytest.mark.parametrize(("by", "column"), [("model", "model"), ("agent", "agent"), ("provider", "provider")])
+def test_models(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest], by: str,
+    column: str,
+) -> None:  # fmt: skip
+    """The page's own table: calls of tools that ended well or not, what was not repaired, and streaks."""
+    app = open_app(recorded.url, "models", by=by, **LONG_AGO)
+    chains, streaks = expected_chains(events), of_streaks(events, (column,))
+    tools = of(events, operation="tool")
+    rated = [one for one in tools if one["outcome"] in ("ok", "error") and one["source"] not in silent]
+    told = {row["name"]: row for row in table(app, "name", "calls", "lasting", "not_known_yet", "streaks")}
+    assert len(told) == len({one.get(column) for one in rated})
+    for value in {one[column] for one in rated if column in one}:
+        fates = [chains[one["event_id"]][1] for one in of(tools, **{column: value}) if one["event_id"] in chains]
+        assert told[value] == {
+            "name": value, "calls": len(of(rated, **{column: value})), "lasting": fates.count(False),
+            "not_known_yet": fates.count(None), "streaks": len(streaks[(value,)]),
+        }  # fmt: skip
+
+
 def test_retries(
     recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
 ) -> None:
