@@ -37,14 +37,16 @@ def body(page: Page) -> None:
         left, right = components.pair("streaks-1")
         with left:
             st.subheader("Streaks by length", anchor=False, help=words.HELP["streak"])
-            text = f"{words.plural(rows['streaks'][0], 'streak')} by length."
+            longer = words.count(rows["reached_next"][0])
+            text = f"{words.plural(rows['streaks'][0], 'streak')} by length, {longer} of them longer than 1."
             components.chart(attempts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
         with right:
             st.subheader("Chance of another", anchor=False, help=words.HELP["hazard"])
             stops = _stops(page, asked["kind"])
             picture = attempts.hazard(rows.filter(pl.col("length") <= 10), page.palette, stops)
+            after_one = words.rate(rows["hazard"][0])
             told = "".join(f" {label}." for label in stops["label"])
-            components.chart(picture, "hazard", f"The chance of another mistake by length.{told}")
+            components.chart(picture, "hazard", f"The chance of another by length; after one, {after_one}.{told}")
             components.sampled(page)
     components.beside("Limit simulator", _limits, page, asked, help=words.HELP["limit simulator"])
     left, right = components.pair("streaks-2")

@@ -84,7 +84,9 @@ def _rate(page: Page) -> None:
         components.quiet("Only its failures are reported: it has no rate.")
         return
     picture = charts.rate_over_time(rows, page.palette, page.axis, deploys=time_marks.on_axis(page), narrow=page.narrow)
-    components.chart(picture, "rate", "Error rate over time with its interval.")
+    worst = rows.drop_nulls("error_rate").sort("error_rate", descending=True).row(0, named=True)
+    highest = f"highest {words.rate_of(worst['error_rate'], worst['rated'])} calls from {worst['time']:%-d %b %H:%M}"
+    components.chart(picture, "rate", f"Error rate over time with its interval; {highest}.")
     components.sampled(page)
 
 

@@ -128,7 +128,9 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
     picture = proportions.dots(
         shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate", small=page.small
     )
-    components.chart(picture, "tool-rates", f"Error rates of {words.plural(shown.height, 'tool')} with 95 % intervals.")
+    worst = f"highest, as far as it is certain: {shown['tool'][0]}, {shown['rate'][0]} calls"
+    about = f"Error rates of {words.plural(shown.height, 'tool')} with 95 % intervals; {worst}."
+    components.chart(picture, "tool-rates", about)
     order = "highest rate first, as far as it is certain (the left end of the line)"
     if failed.height > RATES:
         components.quiet(f"The first {RATES} of {words.plural(failed.height, 'tool')} that failed, {order}.")
