@@ -51,3 +51,14 @@ def test_what_has_no_calls_is_of_no_agent(tmp_path: Path, records: Any) -> None:
     (tmp_path / "a.json").write_text(text)
     (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, records)) if isinstance(records, list) else text)
     assert not [one for name in ("a.json", "b.jsonl") for one in by_content(find_in(AGENTS.values(), tmp_path / name))]
+
+
+@pytest.mark.parametrize(
+    "file", [".kimi/sessions/a/b/context.jsonl", ".claude/log.jsonl", "x/agent-transcripts/S/S.jsonl"]
+)
+def test_what_repeats_an_agents_own_sessions_is_not_read_again(tmp_path: Path, file: str) -> None:
+    """Beside its sessions, an agent keeps messages as its API has them; a file that is named is read all the same."""
+    [records] = [one["records"] for one in FORMS if one["file"] == "f.jsonl"]
+    path = lines(tmp_path / file, *records)
+    assert by_content(find_in(AGENTS.values(), tmp_path)) == []
+    assert [one.agent.id for one in by_content(find_in(AGENTS.values(), path))] == ["anthropic-messages"]

@@ -35,6 +35,7 @@ USERS = (
     "~/.vscode-server-insiders/data/User",
 )  # fmt: skip
 VARIABLE = re.compile(r"\$(\w+)")
+SHARED = (".", "..", ".local", ".config")  # folders of many programs
 NEVER = frozenset(("auth.json", ".credentials.json", "oauth_creds.json", "credentials.json", "history.jsonl"))
 
 
@@ -78,16 +79,32 @@ def find_in(agents: Iterable[Agent], path: Path) -> list[Found]:
     if path.is_file():
         several = [(agent, store) for agent, store in stores if any(_ends(path, one) for one in store.files)]
         return [one for agent, store in several for one in _file(agent, store, path)]
+    own = _own_folders(stores)
     for agent, store in stores:
-        if agent.any_agent and store.form != "jsonl":  # a folder may hold any number of other documents
+        if agent.any_agent:
+            if store.form == "jsonl" and path != Path.home():  # a folder may hold any number of other documents
+                deeper = _anywhere(agent, store, path)
+                _add(found, (one for one in deeper if own.isdisjoint(one.path.parts)))
             continue
         known = len(found)
         for folder in dict.fromkeys((*folders(store, {}, path), *_tails(store, path))):
             _add(found, _below(agent, store, folder))
         if len(found) == known and path != Path.home():  # a part of a store, or a copy under another name
-            deeper = store._replace(files=tuple(f"**/{one}" for one in store.files))
-            _add(found, (replace(one, store=store) for one in _below(agent, deeper, path)))
+            _add(found, _anywhere(agent, store, path))
     return in_order(found.values())
+
+
+def _anywhere(agent: Agent, store: Store, folder: Path) -> Iterator[Found]:
+    deeper = store._replace(files=tuple(f"**/{one}" for one in store.files))
+    return (replace(one, store=store) for one in _below(agent, deeper, folder))
+
+
+def _own_folders(stores: Iterable[tuple[Agent, Store]]) -> set[str]:
+    """Names of folders that belong to one agent, such as `.claude`: what its table does not take there repeats what it
+    takes, or is no session.
+    """
+    parts = (part for _, store in stores for one in store.folders for part in PurePosixPath(one).parts)
+    return {part for part in parts if part.startswith(".") and part not in SHARED} | {".cursor"}
 
 
 def in_order(found: Iterable[Found]) -> list[Found]:
