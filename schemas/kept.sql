@@ -8,8 +8,9 @@ create table if not exists changed (
   service               varchar,
   session               varchar,
   time_ns               bigint not null,
-  modelled              boolean,           -- the models of its calls are found (collector/engine/duckdb/sql/models.sql): null, not yet
-  added                 boolean            -- events were only added, or given models: only streaks and chains with the scope of such an event change
+  modelled              boolean,           -- the models of its calls are found (collector/engine/duckdb/sql/models.sql): null, not yet; false, and
+                                           -- nothing else changed
+  added                 integer            -- how many events were added, if they were only added or given models; null: some were replaced or removed
 );
 
 -- Time of the newest event of each service: it decides which streaks and chains are still open.

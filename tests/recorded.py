@@ -56,6 +56,7 @@ def emptied(store: Store) -> Store:
     store.execute_all((f"delete from {table}", {}) for table in ALL_TABLES)
     store.execute("delete from meta where name = $name", {"name": UNTIL})
     store.count_again()
+    store.open_sessions.clear()
     return store
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from collector.columns import TABLES
 from collector.commands.bulk import bulk
 from collector.correlate.changes import Changes
+from collector.correlate.in_order import Sessions
 from collector.engine.duckdb.derive import COUNTED, FIRSTS, KEPT
 from collector.engine.duckdb.derive import DIMENSIONS as OF_CHAINS
 from collector.engine.duckdb.derive_loop import Keeper, rest_after
@@ -43,7 +44,7 @@ from collector.recognise.identify import key64
 from tests.conftest import RunningCollector, misstep
 from tests.cpu import cpu_seconds
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, replacing
-from tests.reference import BESIDE, MOST_EVENTS, apart, many_sessions, recorded_sessions
+from tests.reference import BESIDE, MOST_EVENTS, apart, in_order, many_sessions, recorded_sessions
 from tests.search import searching
 
 EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for generated events with today's times
@@ -58,6 +59,7 @@ JUDGED = "retried, recovered, identical_retry, recovered_identical, recovered_ch
 def emptied(store: Store) -> Store:
     for table in ("events", "changed", *KEPT):
         store.execute(f"delete from {table}")
+    store.open_sessions.clear()
     return store
 
 
@@ -221,6 +223,61 @@ def test_a_session_that_grows_is_kept_up_as_if_computed_at_once(store: Store, la
     while store.keep_up():
         pass
     compared(store, [("session", "mistake"), ("target", "error")])
+
+
+@pytest.mark.parametrize("most", [0, 100, 100_000])
+def test_sessions_in_order_are_kept_up_without_reading_them_again(
+    store: Store, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is remembered of them; what is open in the others is read once more."""
+    dice = random.Random(most)
+    emptied(store)
+    monkeypatch.setattr(store, "open_sessions", Sessions(most))
+    left = [in_order(generated(f"s{number}", dice)) for number in range(2 * SESSIONS)]
+    for one in chain.from_iterable(left):
+        if one["operation"] == "model":  # one that began before calls of an earlier turn would give them its model
+            one.pop("duration_ms", None)
+    with monkeypatch.context() as only:
+        only.setattr("collector.engine.duckdb.derive._compute", None)
+        while any(left):
+            coming = [events.pop(0) for events in left for _ in range(dice.randrange(9)) if events]
+            for events, first in [(events, events[0]) for events in left if events]:
+                peers = [one for one in events if one["time_ns"] == last_of(coming, first["session"])]
+                coming, events[:] = coming + peers, events[len(peers) :]
+            dice.shuffle(coming)
+            replacing(store, [], coming)
+            store.keep_up()
+    compared(store, [("session", "mistake"), ("tool", "error")])
+
+
+def test_what_is_kept_up_in_order_is_noted_for_the_cluster(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place of each row that is new or other than before, and that of each that is gone."""
+    dice = random.Random(5)
+    emptied(store)
+    monkeypatch.setattr(store, "publishing", True)
+    left = [in_order(generated(f"s{number}", dice)) for number in range(SESSIONS // 6)]
+    before: set[tuple[Any, ...]] = set()
+    while any(left):
+        replacing(store, [], [events.pop(0) for events in left for _ in range(4) if events])
+        store.execute("delete from unpublished")
+        store.keep_up()
+        now = {tuple(row.values()) for row in store.rows(PLACED)}
+        noted = store.rows(f"select {PLACE} from unpublished where about != 'events'")
+        assert {row[:5] for row in before ^ now} == {tuple(row.values()) for row in noted} != set()
+        before = now
+    store.execute("delete from unpublished")
+
+
+PLACE = "about, time_ns, event_id, scope, kind"
+PLACED = """
+  select 'kept_streaks' as about, started as time_ns, first_event_id as event_id, scope, kind, k::varchar as found
+  from kept_streaks k
+  union all select 'kept_chains', time_ns, event_id, null, null, k::varchar from kept_chains k
+"""
+
+
+def last_of(events: Sequence[Event], session: str) -> int:
+    return max((one["time_ns"] for one in events if one["session"] == session), default=0)
 
 
 @searching(0.12)  # each example holds several

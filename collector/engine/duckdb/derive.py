@@ -1,14 +1,16 @@
 """Derived tables kept beside the events: streaks, retry chains, the newest event of each service, and counts of each
 hour.
 
-`compute` updates them for sessions that changed. However late or often events came, the result is the same as when
+`keep` updates them for sessions that changed. However late or often events came, the result is the same as when
 computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/bounds.sql says
 why). `count_hours` recounts whole hours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,7 +18,11 @@ from typing import Any, NamedTuple
 import duckdb
 
 from collector.columns import TABLES
+from collector.correlate.in_order import Sessions
 from collector.engine.duckdb.connection import all_or_nothing, used
+from collector.engine.duckdb.derive_in_order import Statements as InOrder
+from collector.engine.duckdb.derive_in_order import Taken, keep_in_order, put, taken_from
+from collector.engine.duckdb.notes import MODELLED
 from collector.engine.duckdb.open import DATABASE
 from collector.streak_rules import ACTED_ON, ASKED_NS, IDLE_NS, LAST, PATIENCE, WINDOW_NS
 from collector.times import HOUR, MAX_NS
@@ -40,6 +46,7 @@ FACTS = {  # column of `hourly`: which events it counts
     "with_declared": "outcome = 'error' and retryable_declared is not null",
 }
 
+UNMODELLED = "select count(*), min(from_ns), bool_and(added) from unmodelled"
 NEWEST_OF_ALL = """
   insert into kept_newest
   select project, service, max(time_ns) from events
@@ -88,7 +95,8 @@ def bounded_sum(name: str) -> str:
     return f"case when sum({name}) > {MAX_NS} then {MAX_NS} else sum({name}) end::bigint"
 
 
-def _statements(name: str) -> list[str]:
+@cache
+def _statements(name: str) -> Sequence[str]:
     text = resources.files("collector.engine.duckdb").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
     return text.format(
         dimensions=", ".join(f"e.{name}" for name in DIMENSIONS),
@@ -118,50 +126,132 @@ class Slice(NamedTuple):
     sessions: int
 
 
+def keep_up(
+    cursor: duckdb.DuckDBPyConnection,
+    writing: AbstractContextManager[object],
+    sessions: Sessions,
+    most: int,
+    part: Slice | None,
+    *,
+    noting: bool,
+) -> int:
+    """Updates up to `most` changed sessions, or those of `part`; returns how many. Holds the lock of writing until it
+    sees what was written, `noting` what the cluster lacks then. What is open is remembered in `sessions`.
+    """
+    if part:
+        sessions.clear()
+    try:
+        with ExitStack() as turn:
+            with writing:
+                model_calls(cursor, most, part, after=[MODELLED] if noting else ())
+                turn.enter_context(all_or_nothing(cursor))
+                given = take(cursor, most, part)
+            return keep(cursor, given, None if part else sessions, noting=noting)
+    except BaseException:
+        sessions.clear()  # of what they have now, some is not stored
+        raise
+
+
 def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, after: Sequence[str] = ()) -> None:
     """Gives the calls of up to `most` changed sessions, or those of `part`, the models that asked for them, in one
     transaction, with the statements `after`. Nobody else may change events meanwhile.
     """
-    first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
-    given: dict[str, Any] = {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
-    choose, *find = _statements("models")
+    given = _between(most, part)
+    choose, ask, *find, done, note = _statements("models")
     with all_or_nothing(cursor):
         _run(cursor, choose, given)
-        sessions, since = cursor.execute("select count(*), min(from_ns) from unmodelled").fetchone() or (0, None)
+        sessions, since, added = cursor.execute(UNMODELLED).fetchone() or (0, None, True)
         if sessions:
-            given |= {"since_ns": since or 0, "until_ns": until, "window": ASKED_NS, "hour": HOUR}
-            for statement in (*find, *after):
+            given |= {"since_ns": since or 0, "window": ASKED_NS, "hour": HOUR}
+            _run(cursor, ask, given)
+            [[asked]] = cursor.fetchall()
+            again = bool(asked) or not added  # else no call has a request, nor had one
+            for statement in find if again else ():
+                _run(cursor, statement, given)
+            _run(cursor, done, given)
+            for statement in (note, *after) if again else ():
                 _run(cursor, statement, given)
 
 
-def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, *, noting: bool = False) -> int:
-    """Updates up to `most` changed sessions, or those of `part`, whose calls have their models, in one transaction,
-    `noting` what the cluster lacks then; returns how many. Leaves temporary tables on the cursor, which must be the
-    caller's own.
+def take(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) -> dict[str, Any]:
+    """Takes up to `most` changed sessions, or those of `part`, whose calls have their models, in the caller's
+    transaction, the first statement of which this must be: then all changes that it sees are noted. Returns what `keep`
+    needs to know.
     """
-    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR}
+    given = _between(most, part) | {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR}
+    choose, done = _statements("take")
+    _run(cursor, choose, given)
+    given["taken"] = taken_from(cursor)
+    if given["taken"]:
+        _run(cursor, done, given)
+    return given
+
+
+def keep(
+    cursor: duckdb.DuckDBPyConnection, given: dict[str, Any], sessions: Sessions | None, *, noting: bool = False
+) -> int:
+    """Updates the sessions that were taken, in the caller's transaction, `noting` what the cluster lacks then; returns
+    how many. Those whose events came in order are looked for in `sessions`, if there are any. Leaves temporary tables
+    on the cursor, which must be the caller's own.
+    """
+    taken: Sequence[Taken] = given.pop("taken")
+    if not taken:
+        return 0
+    given["changed_ns"] = min(one.from_ns for one in taken)
+    hours = {hour for one in taken for hour in one.hours}
+    done, of_errors = 0, set[int]()
+    if sessions is not None:
+        done, turn = keep_in_order(cursor, _in_order(), sessions, taken, given)
+        of_errors = put(cursor, _in_order().put, turn, noting=noting)
+    _stale(cursor, hours, hours | of_errors)  # where there may be no chain any more, too
+    if done < len(taken):
+        _compute(cursor, given, noting=noting)
+    return len(taken)
+
+
+def _compute(cursor: duckdb.DuckDBPyConnection, given: dict[str, Any], *, noting: bool) -> None:
+    """Computes the taken sessions from their events."""
+    for statement in _statements("bounds"):
+        _run(cursor, statement, given)
+    low, newest = cursor.execute(
+        "select (select min(begin_ns) from bounds), (select min(time_ns) from services)"
+    ).fetchone() or (None, None)
+    given |= {"low_ns": low or 0, "newest_ns": newest}
+    statements = _statements("keep")
+    if noting:
+        statements = [*_statements("note_before"), *statements, *_statements("note_after")]
+    for statement in statements:
+        _run(cursor, statement, given)
+    if _newest_gone(cursor):
+        cursor.execute(NEWEST_OF_ALL)
+
+
+def _between(most: int, part: Slice | None) -> dict[str, Any]:
     first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
-    given |= {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
-    with all_or_nothing(cursor):
-        for statement in _statements("take"):
-            _run(cursor, statement, given)
-        taken, changed = cursor.execute("select count(*), min(from_ns) from taken").fetchone() or (0, None)
-        if taken:
-            given |= {"changed_ns": changed, "high_ns": until}
-            for statement in _statements("bounds"):
-                _run(cursor, statement, given)
-            low, newest = cursor.execute(
-                "select (select min(begin_ns) from bounds), (select min(time_ns) from services)"
-            ).fetchone() or (None, None)
-            given |= {"low_ns": low or 0, "newest_ns": newest}
-            keep = _statements("keep")
-            if noting:
-                keep = [*_statements("note_before"), *keep, *_statements("note_after")]
-            for statement in keep:
-                _run(cursor, statement, given)
-            if _newest_gone(cursor):
-                cursor.execute(NEWEST_OF_ALL)
-    return int(taken)
+    return {
+        "first_ns": first, "last_ns": last, "until_ns": until, "high_ns": until, "most": most,
+        "nothing_kept": part is not None,
+    }  # fmt: skip
+
+
+def _stale(cursor: duckdb.DuckDBPyConnection, of_events: Set[int], of_chains: Set[int]) -> None:
+    """Notes hours to be counted anew."""
+    noted = cursor.execute("select time_ns, false from stale_hours union all select time_ns, true from stale_chains")
+    for hour, is_of_chains in noted.fetchall():
+        if is_of_chains:
+            of_chains = of_chains - {hour}
+        else:
+            of_events = of_events - {hour}
+    for table, hours in (("stale_hours", of_events), ("stale_chains", of_chains)):
+        if hours:
+            cursor.execute(f"insert into {table} select unnest($hours::bigint[])", {"hours": sorted(hours)})
+
+
+@cache
+def _in_order() -> InOrder:
+    begun, events, without, newest, done = _statements("in_order")
+    named = {text.split(maxsplit=2)[1].rstrip(":"): text for text in _statements("in_order_put")}
+    return InOrder(begun, events, without, newest, done, named)
 
 
 def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:

@@ -57,7 +57,7 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Row], a
         cursor.execute(f"delete from {table} where {here}", given)
         insert(cursor, table, rows)
         if table == "events":
-            insert(cursor, "changed", earliest(noted(map(as_report, rows))))
+            insert(cursor, "changed", [row | {"added": None} for row in earliest(noted(map(as_report, rows)))])
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:

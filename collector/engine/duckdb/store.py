@@ -19,14 +19,15 @@ import duckdb
 
 from collector.columns import EVENT_COLUMNS, Row
 from collector.correlate.changes import Changes
+from collector.correlate.in_order import Sessions
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.connection import Busy, Connection, all_or_nothing
 from collector.engine.duckdb.copy import OWED, copy, discard
 from collector.engine.duckdb.counted import Counted
-from collector.engine.duckdb.derive import Slice, compute, count_hours, forget, model_calls, slices
+from collector.engine.duckdb.derive import Slice, count_hours, forget, keep_up, slices
 from collector.engine.duckdb.export import NotExported, ends_of_days, export
 from collector.engine.duckdb.lookup import Lookup
-from collector.engine.duckdb.notes import MODELLED, note_all, note_changes
+from collector.engine.duckdb.notes import note_all, note_changes
 from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
 from collector.engine.duckdb.read import Reader, bound
 from collector.engine.duckdb.retention import FULL, ROOM, SIZE, Space, drop, oldest_hours
@@ -57,6 +58,7 @@ class Store(Reader):
         self._writing = threading.Lock()  # rows of `events` are changed by one at a time: the engine refuses the second
         self._versions = count()
         self._keeping = threading.Lock()
+        self.open_sessions = Sessions()  # what is open in them; changed by who has the lock of keeping
         self._copying = threading.RLock()  # the name of the new file is known to all cursors; taken before the others
         self.not_exported = ""  # why old events could not be exported and so were kept, at the last try
         self._interrupted = False
@@ -274,9 +276,7 @@ class Store(Reader):
         writes; returns the number of sessions. From any thread.
         """
         with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            with self._writing:
-                model_calls(cursor, most, part, after=[MODELLED] if self.publishing else ())
-            done = compute(cursor, most, part, noting=self.publishing)
+            done = keep_up(cursor, self._writing, self.open_sessions, most, part, noting=self.publishing)
         if done:
             self._changed()
         return done
@@ -323,6 +323,7 @@ class Store(Reader):
             if self.publishing:
                 note_all(cursor, "kept_streaks", "kept_chains")
             forget(cursor)
+            self.open_sessions.clear()
         self._changed()
 
     def lookup(self) -> Lookup:

@@ -4,7 +4,7 @@
 -- that it had ended when the call did. Requests with a purpose beside the conversation ask for nothing. Only the events of a day are looked at, so
 -- that sessions of weeks are not read whole.
 create or replace temporary table unmodelled as
-select project, service, session, min(time_ns) as from_ns from changed
+select project, service, session, min(time_ns) as from_ns, count(added) = count(*) as added from changed
 where modelled is null and time_ns between $first_ns and $last_ns
 group by all order by from_ns limit $most;
 
@@ -59,12 +59,13 @@ where model is distinct from old_model or model_from is distinct from old_from o
 update {database}.main.events set model = m.model, model_from = m.model_from, asked_by = m.asked_by
 from modelled m where events.rowid = m.row;
 
-update changed set modelled = true from unmodelled u
+-- Where no event was added, a request began: nothing else changed.
+update changed set modelled = changed.added is distinct from 0 from unmodelled u
 where changed.session is not distinct from u.session and changed.service is not distinct from u.service
   and changed.project is not distinct from u.project
   and changed.modelled is null and changed.time_ns between $first_ns and $last_ns;
 
 -- Their hours are counted anew; all are, if nothing is kept.
 insert into changed
-select any_value(project), any_value(service), any_value(session), min(time_ns), true, true from modelled join unmodelled u on u.rowid = modelled.part
+select any_value(project), any_value(service), any_value(session), min(time_ns), true, 0 from modelled join unmodelled u on u.rowid = modelled.part
 where not $nothing_kept group by u.rowid, time_ns // $hour
