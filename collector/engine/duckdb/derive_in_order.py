@@ -81,11 +81,7 @@ def keep_in_order(
     is different, which `put` writes.
     """
     added = {one.number: one for one in taken if one.added and one.session is not None}
-    known = {
-        number: session
-        for number, one in added.items()
-        if (session := sessions.known(one.whose)) and session.last_ns < one.from_ns
-    }
+    known = {number: session for number, one in added.items() if (session := sessions.known(one.whose))}
     unknown = [*added.keys() - known.keys()]
     begun = dict(_fetched(cursor, statements.begun, given, unknown=unknown)) if unknown else {}
     wanted = {"numbers": list(begun), "begins": list(begun.values()), "most": MOST_EVENTS}
