@@ -6,6 +6,7 @@ The engine is real (tests/clickhouse.py). Events are those of a demo's month, an
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -295,6 +296,27 @@ def test_a_stream_is_what_the_store_streams(both: Both) -> None:
     read.register("told", Batches(told.get_schema(), list(told)))
     found = read.sql("select * replace (time::timestamp as time) from told").fetchall()
     assert found == [tuple(row.values()) for row in both.store.rows(sql)]
+
+
+def test_values_of_json_are_texts_alike(both: Both) -> None:
+    """Also where there is none, where it is no text, and under a name that a pointer or a path must escape."""
+    values = {
+        "text": "x",
+        "empty": "",
+        "n": 1.5,
+        "yes": True,
+        "none": None,
+        "list": [1, "a"],
+        "a.b": "dot",
+        "a/b~c": "tilde",
+    }
+    written = json.dumps(values, separators=(",", ":")).replace("'", "''")
+    for document in (f"'{written}'", "'[]'", "null"):
+        for name in (*values, "missing"):
+            pointer = "/" + name.replace("~", "~0").replace("/", "~1")
+            named = f"json_extract_string(d, $p) as a, min(d ->> '$.\"{name}\"') as b"
+            sql = f"select {named} from (select {document}::varchar as d) group by a"
+            both.rows(sql, {"p": pointer})
 
 
 def test_a_statement_is_translated_once() -> None:

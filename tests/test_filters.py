@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.api.endpoints import ENDPOINTS
+from collector.api.parameters import read
 from collector.engine.duckdb.store import Store
 from collector.query.filters import (
     BY_NAME,
@@ -24,7 +26,7 @@ from collector.query.filters import (
     time_ns,
 )
 from collector.times import HOUR, SECOND, rfc3339
-from tests.recorded import NOW, event, failed, holding
+from tests.recorded import NOW, SILENT, event, failed, holding, mixed
 from tests.search import searching
 
 
@@ -219,3 +221,19 @@ def test_q_is_text_in_the_message(store: Store, text: str, found: int) -> None:
     selection = select({"q": text, "from": "-1d"}, NOW)
     sql = f"select count(*) as n from events where {selection.where()}"
     assert store.rows(sql, selection.params())[0]["n"] == found
+
+
+@pytest.mark.parametrize("words", ["recovered=true", "recovered=false,", "recovered=!false"])
+def test_every_address_takes_the_filter_that_is_no_column(store: Store, words: str) -> None:
+    """Whether an error was recovered from is told by its chain, which a statement has to join."""
+    holding(store, mixed(100))
+    [one] = store.rows("select event_id, session, fingerprint from events where fingerprint is not null limit 1")
+    names = {**one, "dimension": "tool", "id": "00000000"}
+    asked = 0
+    for each in (each for each in ENDPOINTS if each.filters):
+        named = {name: str(value) for name, value in names.items() if f"{{{name}" in each.path}
+        needed = {"/check": "command=ls&", "/search": "q=x&"}.get(each.path, "")
+        parsed = read((needed + words).encode(), each.takes, named, NOW + 1000, filters=True, failure_only=SILENT)
+        each.ask(parsed.selection, parsed.options).rows(store, 60)
+        asked += 1
+    assert asked > 20

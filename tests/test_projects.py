@@ -7,6 +7,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 from nanoarrow import ArrayStream
 
 from collector.access import RIGHTS
+from collector.cluster.client import Cluster
 from collector.cluster.dialect import translated
+from collector.cluster.tables import Layout, make
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.stream import write_stream
@@ -24,6 +27,7 @@ from collector.projects import only
 from collector.query.filters import DIMENSIONS
 from collector.tokens.file import TokenFile
 from dashboard.menu import MENU
+from tests.clickhouse import Front
 from tests.conftest import HTTP, RunningCollector, wait_until
 from tests.doors import logs, spans
 from tests.recorded import event
@@ -80,9 +84,33 @@ def tokens() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory, tokens: dict[str, str]) -> Iterator[RunningCollector]:
     """A collector that both have sent to, and somebody without a project too."""
-    folder: Path = tmp_path_factory.mktemp("projects")
+    running = filled(tmp_path_factory.mktemp("projects"), tokens, {})
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def tokens_there() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def of_cluster(
+    clickhouse: Front, tmp_path_factory: pytest.TempPathFactory, tokens_there: dict[str, str]
+) -> Iterator[RunningCollector]:
+    """The same with a cluster, which answers."""
+    url = clickhouse.database()
+    with closing(Cluster(url)) as cluster:
+        make(cluster, Layout(), 30 * 86_400)
+    running = filled(tmp_path_factory.mktemp("clustered"), tokens_there, {"CLUSTER": url, "HASH_KEY": "k" * 32})
+    wait_until(lambda: asked(running, tokens_there["whole"], "/api/v1/breakdown")["exact"])
+    yield running
+    running.stop()
+
+
+def filled(folder: Path, tokens: dict[str, str], settings: Mapping[str, str]) -> RunningCollector:
     (folder / "alerts.yaml").write_text(RULES)
-    running = RunningCollector(folder, {"ADMIN_TOKENS": "root", "RULES": str(folder / "alerts.yaml")})
+    running = RunningCollector(folder, {"ADMIN_TOKENS": "root", "RULES": str(folder / "alerts.yaml"), **settings})
     file = TokenFile(Path(f"{running.store}.tokens"))
     for project in PROJECTS:
         tokens[project] = file.create(project, RIGHTS, project)[1]
@@ -95,8 +123,7 @@ def two(tmp_path_factory: pytest.TempPathFactory, tokens: dict[str, str]) -> Ite
         strange = {"attributes": {"gen_ai.strange": f"only-{project}"}, "body": "x"}
         sent(running, tokens[project], "/v1/logs", logs(strange, service=f"only-{project}-unread", scope="s"))
     asked(running, tokens["whole"], "/api/v1/streaks")
-    yield running
-    running.stop()
+    return running
 
 
 def sent(running: RunningCollector, token: str, path: str, body: bytes) -> None:
@@ -107,7 +134,7 @@ def answer(
     running: RunningCollector, token: str, path: str, method: str = "GET", accept: str = "", **more: Any
 ) -> httpx.Response:
     headers = {"authorization": f"Bearer {token}"} | ({"accept": accept} if accept else {}) | more.pop("headers", {})
-    return HTTP.request(method, running.url + path, headers=headers, **more)
+    return HTTP.request(method, running.url + path, headers=headers, timeout=120, **more)
 
 
 def asked(running: RunningCollector, token: str, path: str, **params: str) -> Any:
@@ -197,7 +224,30 @@ def test_nothing_of_another_project_is_in_any_answer(two: RunningCollector, toke
     """Every address that is described, in both forms, with each parameter of its own and some that all take; a new one
     that takes a body, or is of all projects, is to be listed above.
     """
-    described = operations(two)
+    assert swept(two, tokens, operations(two)) > 200
+
+
+def test_nor_in_some_answers_of_a_cluster(of_cluster: RunningCollector, tokens_there: Mapping[str, str]) -> None:
+    described = operations(of_cluster)
+    some = {name: described[name] for name in list(described)[:: len(described) // 6]}
+    assert swept(of_cluster, tokens_there, some) > 10
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3_000)
+def test_nor_in_any_of_a_cluster(of_cluster: RunningCollector, tokens_there: Mapping[str, str]) -> None:
+    """And what else these tests say of projects holds there."""
+    assert swept(of_cluster, tokens_there, operations(of_cluster)) > 200
+    test_counts_of_equal_bytes_are_exact_in_both_and_in_all(of_cluster, tokens_there)
+    test_what_is_of_all_projects_is_refused(of_cluster, tokens_there)
+    test_what_people_add_is_of_their_project(of_cluster, tokens_there)
+    test_alerts_are_of_the_project_that_their_rule_names(of_cluster, tokens_there)
+    test_an_answer_that_one_project_has_is_not_taken_for_anothers(of_cluster, tokens_there)
+    test_nothing_that_a_reader_sends_leads_out_of_the_project(of_cluster, tokens_there)
+
+
+def swept(two: RunningCollector, tokens: Mapping[str, str], described: Mapping[str, Mapping[str, Any]]) -> int:
+    """Asks these addresses as each project, and looks for words of others; how many answers there were."""
     for operation in ("POST /api/v1/marks", "POST /api/v1/views"):  # so that there is something to find
         for project in (*PROJECTS, "whole"):
             assert changed(two, tokens[project], operation, project).status_code == 201
@@ -223,7 +273,7 @@ def test_nothing_of_another_project_is_in_any_answer(two: RunningCollector, toke
                 for word in others[project]:
                     assert word.encode() not in content, f"{operation} tells {project}: {content[:2000]!r}"
             asks += len(found)
-    assert asks > 200
+    return asks
 
 
 def answers(

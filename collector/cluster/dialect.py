@@ -167,6 +167,24 @@ def _json_type(node: Tree) -> Tree:
     return exp.func("upper", call("toString", call("JSONType", node.this)))
 
 
+def _json_text(node: Tree) -> Tree:
+    """A text as it is, another value as JSON, null where there is none; by a path, or the JSON pointer of a name."""
+    text, path = exp.func("coalesce", node.this, exp.Literal.string("")), node.expression
+    if isinstance(path, exp.JSONPath):
+        keys: list[Tree] = [
+            exp.Literal.string(each.name) for each in path.expressions if isinstance(each, exp.JSONPathKey)
+        ]
+    else:
+        keys = [call("substring", path, 2)]
+        for escaped, plain in (("~1", "/"), ("~0", "~")):
+            keys = [call("replaceAll", keys[0], exp.Literal.string(escaped), exp.Literal.string(plain))]
+    is_text = exp.EQ(this=call("JSONType", text, *keys), expression=exp.Literal.string("String"))
+    told = call("JSONExtractRaw", text, *keys)
+    for nothing in ("", "null"):
+        told = call("nullIf", told, exp.Literal.string(nothing))
+    return call("if", is_text, call("toNullable", call("JSONExtractString", text, *keys)), told)
+
+
 def _full_match(node: Tree) -> Tree:
     options = node.args.get("options")
     flags = f"(?{options.name})" if options else ""
@@ -230,6 +248,7 @@ RULES: Mapping[type[exp.Expr], Callable[[Tree], Tree]] = {
     exp.Filter: _filtered,
     exp.GenerateSeries: _range,
     exp.GroupConcat: _joined,
+    exp.JSONExtractScalar: _json_text,
     exp.JSONKeys: lambda node: call("JSONExtractKeys", exp.func("coalesce", node.this, exp.Literal.string(""))),
     exp.JSONType: _json_type,
     exp.Lag: _lag,

@@ -14,6 +14,7 @@ from collector.lessons.kinds import lessons
 from collector.lessons.next import worked_next
 from collector.query.failed_calls import failed_calls
 from collector.query.filters import BadParameter, Selection
+from collector.query.retries import relation
 from collector.query.statement import Row, load
 
 TYPES = {
@@ -72,7 +73,9 @@ class Check:
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
         """How often such calls were made and failed, and what worked next in most sessions."""
-        sql = load("tried").format(where=self.selection.where(), wanted=self.like.wanted)
+        sql = load("tried").format(
+            source=relation(self.selection), where=self.selection.where(), wanted=self.like.wanted
+        )
         tried = store.rows(sql, {**self.selection.params(), **self.like.bound}, timeout_s=timeout_s)
         found = failed_calls(store, self.selection, self.like.wanted, self.like.bound, timeout_s)
         same = [one for one in found if self.like.has(one.call)]

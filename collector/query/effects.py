@@ -16,6 +16,7 @@ from collector.lessons.kinds import Kind, Lessons, lessons
 from collector.lessons.shapes import path
 from collector.query.filters import Selection
 from collector.query.noted import Row
+from collector.query.retries import relation
 from collector.query.statement import load
 from collector.times import DAY
 
@@ -62,13 +63,14 @@ class _Seen:
         self, store: Reads, selection: Selection, marks: Sequence[Row], table: Lessons, timeout_s: float
     ) -> None:
         params = selection.params()
-        sql = load("lesson_sessions").format(where=selection.where())
+        of = {"source": relation(selection), "where": selection.where()}
+        sql = load("lesson_sessions").format(**of)
         rows = store.rows(sql, params, timeout_s=timeout_s)
         self._table = table
         self._sessions: dict[str, list[Row]] = {}
         for row in rows:
             self._sessions.setdefault(row["scope"], []).append(row)
-        sql = load("lesson_calls").format(where=selection.where())
+        sql = load("lesson_calls").format(**of)
         self._calls: dict[tuple[str, str | None, str], list[Row]] = {}
         for row in store.rows(sql, params | _lists(marks, table), timeout_s=timeout_s):
             self._calls.setdefault((row["scope"], row["service"], row["session"]), []).append(row)

@@ -8,6 +8,7 @@ from collector.engine import Reads
 from collector.lessons.call import Failure, failure
 from collector.lessons.next import WITHIN_SECONDS
 from collector.query.filters import Selection
+from collector.query.retries import relation
 from collector.query.statement import load
 from collector.streak_rules import LAST
 from collector.times import SECOND
@@ -22,10 +23,15 @@ def failed_calls(
     """The newest of the selection that meet the condition `wanted`, with parameters `bound`; at most 20,000."""
     given = {**selection.params(), **bound}
     about = {"wanted": wanted, "rows": MOST_FAILURES}
-    oldest = store.rows(load("oldest_failure").format(where=selection.where(), **about), given, timeout_s=timeout_s)
+    oldest = store.rows(
+        load("oldest_failure").format(source=relation(selection), where=selection.where(), **about),
+        given,
+        timeout_s=timeout_s,
+    )
     if (oldest_ns := oldest[0]["oldest_ns"]) is None:
         return []
     sql = load("failed_calls").format(
+        source=relation(selection, start="$oldest_ns"),
         where=selection.where("$oldest_ns"),
         oldest="$oldest_ns",
         until=selection.until,

@@ -29,6 +29,7 @@ from collector.query.failed_calls import failed_calls
 from collector.query.filters import Selection
 from collector.query.hours import counted
 from collector.query.lesson_marks import marks
+from collector.query.retries import relation
 from collector.query.statement import Row, arranged, load, order_by
 
 MOST_CANDIDATES = 200
@@ -128,9 +129,9 @@ def _attempts(
         "targets": sorted({each.call.target for one in found for each in one.failures if each.call.target}),
         "programs": "|".join(re.escape(program) for program in programs) or "^$",
     }
-    rows = store.rows(
-        load("attempts").format(where=selection.about_call().where()), selection.params() | asked, timeout_s=timeout_s
-    )
+    tried = selection.about_call()
+    sql = load("attempts").format(source=relation(tried), where=tried.where())
+    rows = store.rows(sql, selection.params() | asked, timeout_s=timeout_s)
     found_by = _by_shape(rows, table)
     failure_only = frozenset(selection.failure_only)
     return {one.id: _tried(one, found_by, failure_only) for one in found}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from collector.query.filters import Selection
+from collector.query.retries import relation
 from collector.query.statement import Statement, order_by
 from collector.tables import load_toml, schemas
 
@@ -43,9 +44,11 @@ def wrong_parameters(selection: Selection, sort: Sequence[str] = (), limit: int 
       from (
         select tool, error_class, project, service, session, message, time_ns, {named()} as parameter,
           count(*) over (partition by tool) as every
-        from events where {selection.where()} and operation = 'tool' and outcome = 'error' and category = 'validation'
-          and tool is not null and error_class <> 'InvalidToolError'
+        from {relation(selection)} where {selection.where()} and operation = 'tool' and outcome = 'error'
+          and category = 'validation' and tool is not null and error_class <> 'InvalidToolError'
       )
       where parameter is not null group by tool, parameter, error_class"""
     order = order_by(sort or ["-errors"], COLUMNS, ("tool", "parameter", "error_class"))
-    return Statement(sql, selection.params() | bound(), order, limit, ("first_seen", "last_seen"))
+    asks = selection.reads_chains()
+    given = selection.params() | bound()
+    return Statement(sql, given, order, limit, ("first_seen", "last_seen"), of_kept=asks, of_clock=asks)

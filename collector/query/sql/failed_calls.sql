@@ -3,7 +3,7 @@
 with wanted as (
   select event_id, time_ns, coalesce(repository, service, '') as scope, project, service, session, source, model, asked_by, mcp_server, tool, tool_kind,
     target, outcome, error_class, message, duration_ms, params
-  from events
+  from {source}
   where {where} and operation = 'tool' and session is not null
     and outcome in ('error', 'denied') and ({wanted})
   order by time_ns desc, event_id desc limit {rows}

@@ -3,7 +3,7 @@ with calls as (
   select coalesce(repository, service, '') as scope, service, session, tool, tool_kind, mcp_server, target, outcome, time_ns,
     case when outcome in ('error', 'denied') then error_class end as error_class,
     case when outcome in ('error', 'denied') then left(message, 1000) end as message
-  from events
+  from {source}
   where {where} and operation = 'tool' and session is not null and outcome in ('ok', 'error', 'denied')
 )
 select * exclude (time_ns), count(*)::bigint as calls, min(time_ns) as first_ns

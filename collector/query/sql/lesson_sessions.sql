@@ -10,7 +10,7 @@ select coalesce(repository, service, '') as scope, service, session, min(time_ns
   sum(case when input_tokens is not null or output_tokens is not null
     then coalesce(input_tokens, 0) + coalesce(output_tokens, 0) end)::bigint as tokens,
   sum(cost_usd) as cost_usd
-from events
+from {source}
 where {where} and session is not null and operation in ('tool', 'model')
 group by all
 having calls > 0
