@@ -42,23 +42,23 @@ def body(page: Page) -> None:
             caption=f"Sessions. Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}.",
             to=lambda row: components.address(page, "session", **components.session_of(row | {"session": row["id"]})),
             usual=WORST,
-            wide=("service", "model", "started"),
+            wide=("service", "model", "started", "length"),
             cut=answer.cut,
         )
 
 
 def _columns(page: Page) -> dict[str, Any]:
     return {
-        "session": link_table.name("session", 26),
-        "state": link_table.text("ended", 24, endings.HELP),
+        "session": link_table.name("session", 20),
+        "state": link_table.text("ended", 20, endings.HELP),
         "errors": link_table.number("errors"),
         "lasting": link_table.number("lasting", words.HELP["lasting errors"]),
         "not_known_yet": link_table.number("not known yet", words.HELP["lasting errors"]),
         "worst_streak": link_table.number("streak", words.HELP["streak"]),
         "calls": link_table.number("calls"),
         "strip": link_table.strip(page),
-        "service": link_table.name("service", 18),
-        "model": link_table.name("model", 18),
+        "service": link_table.name("service", 16),
+        "model": link_table.name("model", 16),
         "started": link_table.when("started", page),
         "length": link_table.text("length", 12, by="seconds"),
     }
