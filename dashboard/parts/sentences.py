@@ -157,14 +157,17 @@ def failing_cost(cost: Mapping[str, Any]) -> str:
     """What streaks of failures cost, as far as it is reported; empty if there was none."""
     if not cost.get("streaks"):
         return ""
-    spent = [f"**{words.plural(cost['calls'], 'call')}**", words.duration((cost.get("seconds") or 0) * 1000)]
-    known = tokens(cost)
-    spent.append("tokens not told" if known is None else words.plural(known, "token"))
-    money = cost.get("cost_usd")
+    known, money = tokens(cost), cost.get("cost_usd")
     untold = len(cost.get("money_not_told_by") or ())
-    partly = f" (not told by {words.plural(untold, 'service')})" if untold else ""
-    spent.append("money not told" if money is None else f"**{words.dollars(money)}**{partly}")
-    return f"Failing cost {words.joined(spent)}."
+    spent = [f"**{words.plural(cost['calls'], 'call')}**"]
+    spent += [words.duration(cost["seconds"] * 1000)] if cost.get("seconds") else []
+    spent += [] if known is None else [words.plural(known, "token")]
+    if money is not None:
+        partly = f" (not told by {words.plural(untold, 'service')})" if untold else ""
+        spent.append(f"**{words.dollars(money)}**{partly}")
+    missing = [name for name, told in (("tokens", known), ("money", money)) if told is None]
+    left_out = f" The agents do not tell {words.joined(missing)}." if missing else ""
+    return f"Failing cost {words.joined(spent)}.{left_out}"
 
 
 def not_told(services: Sequence[str] | None) -> str:
