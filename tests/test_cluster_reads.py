@@ -326,3 +326,16 @@ def test_a_statement_is_translated_once() -> None:
     assert first.sql.endswith("FROM events WHERE tool = {tool: String} AND time_ns < {at: UInt64}")
     assert first.names == ("tool", "at")
     assert translated(sql, types_of(given | {"tool": "other"}, sql)) is first
+
+
+def test_an_outer_row_with_a_null_is_found(both: Both) -> None:
+    """Most events are of no project."""
+    ours = "select * from events where operation = 'tool'"
+    keys = "one.session = events.session and one.project is not distinct from events.project"
+    for kind, all_of_them in (("semi", True), ("anti", False)):
+        [row] = both.rows(
+            f"select count(*) > 0 as found from ({ours} and session is not null) one {kind} join events on {keys}"
+        )
+        assert row["found"] is all_of_them
+    with pytest.raises(ValueError, match="a semi or an anti join"):
+        translated(f"{ours} and exists (select 1 from events one where {keys})", ())

@@ -127,6 +127,15 @@ def _keys(join: Tree) -> tuple[Tree, list[tuple[Tree, Tree]], list[Tree]]:
     return join.this.copy(), pairs, more
 
 
+def _without_nulls(tree: Tree) -> None:
+    """Refuses `exists` with comparisons that take nulls for equal: where a column of the outer row is null, ClickHouse
+    26.9 finds nothing. A semi or an anti join says the same, and `_half_joins` makes it right.
+    """
+    for each in tree.find_all(exp.Exists):
+        if each.find(exp.NullSafeEQ):
+            raise ValueError(f"{each.sql(dialect='duckdb')}: a semi or an anti join, for ClickHouse")
+
+
 def _unnested(tree: Tree) -> None:
     """Lists in FROM, which ClickHouse calls ARRAY JOIN."""
     for join in list(tree.find_all(exp.Join)):
@@ -211,5 +220,6 @@ def _is_flag(node: Tree) -> bool:
 
 
 STRUCTURE: tuple[Callable[[Tree], None], ...] = (
-    _replaced, _without_hours, _by_name, _half_joins, _unnested, _signed, _named, _flags, _sorted, _not_materialized,
+    _replaced, _without_hours, _by_name, _half_joins, _without_nulls, _unnested, _signed, _named,
+    _flags, _sorted, _not_materialized,
 )  # fmt: skip

@@ -118,10 +118,9 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
     """The relations of sql/streak_steps.sql, for a WITH: of these `counted` has the events of streaks."""
     counts = KINDS[asked.kind]
     touched = f"operation = 'tool' and session is not null and {counts}"
-    if among:
-        touched += f""" and exists (select 1 from {among}
-          where {among}.session = events.session and {among}.service is not distinct from events.service
-            and {among}.project is not distinct from events.project)"""
+    joined = f"""semi join {among}
+      on {among}.session = events.session and {among}.service is not distinct from events.service
+        and {among}.project is not distinct from events.project"""
     theirs = """from events as theirs semi join touched
       on theirs.session = touched.session and theirs.service is not distinct from touched.service
         and theirs.project is not distinct from touched.project"""
@@ -130,6 +129,7 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
       where time_ns < $until_ns and theirs.time_ns >= (select min(theirs.time_ns) {theirs})"""
     whole = judged(selection, events, known_by=AS_OF_END)
     return load("streak_steps").format(
+        among=joined if among else "",
         touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
         events=f"({whole if judging or selection.uses('recovered') else events})",
         idle=IDLE_NS,

@@ -3,7 +3,7 @@
 -- groups would come back after a holiday. Such a pause takes several days and so ends with the first event of a day: errors are many, and the
 -- first and last of each day few.
 with lately as materialized (
-  select fingerprint, project, service, time_ns // {day} as day, min(time_ns) as first_ns, max(time_ns) as last_ns
+  select fingerprint, hash(project, service) as whose, time_ns // {day} as day, min(time_ns) as first_ns, max(time_ns) as last_ns
   from events where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null
   group by all
 ),
@@ -12,7 +12,7 @@ earlier as (
   group by all
 ),
 days as (
-  select distinct project, service, time_ns // {day} as day from {ever} where time_ns >= $start_ns - {silence} - {day}
+  select distinct hash(project, service) as whose, time_ns // {day} as active from {ever} where time_ns >= $start_ns - {silence} - {day}
 ),
 known as (
   select fingerprint, day, first_ns, coalesce(lag(last_ns) over (partition by fingerprint order by day), before_ns) as before_ns
@@ -20,11 +20,10 @@ known as (
     left join (select fingerprint, last_ns as before_ns from earlier) using (fingerprint)
 )
 select fingerprint, first_ns as returned_ns
-from known join (select fingerprint, project, service, first_ns from lately) as lately using (fingerprint, first_ns)
+from known join (select fingerprint, whose, first_ns from lately) as lately using (fingerprint, first_ns)
+  join days on days.whose = lately.whose and days.active >= known.day - 7 and days.active < known.day
   left join (select fingerprint as marked, greatest(resolved_ns, ignored_ns) as marked_ns from group_marks) on fingerprint = marked
-where first_ns - before_ns > {silence} and not coalesce(marked_ns between 1 and first_ns, false) and exists (
-  from days where days.service is not distinct from lately.service and days.project is not distinct from lately.project
-    and days.day >= known.day - 7 and days.day < known.day)
+where first_ns - before_ns > {silence} and not coalesce(marked_ns between 1 and first_ns, false)
 union
 select fingerprint, min(time_ns) as returned_ns
 from events join (from group_marks select * exclude (changed_ns) where resolved_ns > 0) as marks using (fingerprint)

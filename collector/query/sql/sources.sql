@@ -28,10 +28,11 @@ senders as (
     least(greatest(m.time_ns, u.last_ns), $until_ns - 1) as time_ns,
     unread, unread_since, unread_by, unread_scopes
   from metered m full join strange u on m.source = u.source and m.service = u.service and m.project is not distinct from u.project
-  where not exists (
-    select 1 from told
-    where coalesce(told.source, '') = coalesce(m.source, u.source) and coalesce(told.service, '') = coalesce(m.service, u.service)
-      and told.project is not distinct from coalesce(m.project, u.project))
+),
+others as (
+  select senders.* from senders
+  anti join (select coalesce(source, '') as source, coalesce(service, '') as service, project from told) as known
+    on known.source = senders.source and known.service = senders.service and known.project is not distinct from senders.project
 )
 select told.source, told.service, told.project, events, errors, unknown, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
   reports_ok, struct_pack(
@@ -56,6 +57,6 @@ union all by name
 select source, service, project, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics, false as sampled,
   unread, unread_since, unread_by, unread_scopes
 from (
-  select events.* exclude (source, service, project, time_ns), senders.*
-  from senders left join (select * from {events} where false) as events on senders.source = events.source
+  select events.* exclude (source, service, project, time_ns), others.*
+  from others left join (select * from {events} where false) as events on others.source = events.source
 ) where {where}

@@ -1,6 +1,6 @@
 -- Parts of a WITH clause: the events of streaks in order, each numbered within its streak.
 touched as (            -- sessions that may have a streak in the range; all of their events are read, so that no streak is cut
-  select distinct project, service, session from events where {touched}
+  select distinct project, service, session from events {among} where {touched}
 ),
 timeline as (           -- their events in order; `idle`: more than an hour has passed since the previous event
   select *,

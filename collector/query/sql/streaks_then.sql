@@ -8,7 +8,7 @@ with fresh as (
 newest as (
   select project, service, max(time_ns) as time_ns from events where time_ns >= $start_ns and time_ns < $until_ns group by project, service
 )
-select * from ({kept}) as kept
-where not exists (select 1 from fresh where fresh.session = kept.session and fresh.service is not distinct from kept.service and fresh.project is not distinct from kept.project)
+select * from ({kept}) as kept anti join fresh
+  on fresh.session = kept.session and fresh.service is not distinct from kept.service and fresh.project is not distinct from kept.project
 union all by name
 select * from ({computed})
