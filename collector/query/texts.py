@@ -45,7 +45,8 @@ def texts(selection: Selection, by: str | None = None, sort: Sequence[str] = (),
         window=WINDOW_NS,
         keys=keys,
         groups=f', "{by}"' if by else "",
-        same=f' and found."{by}" is not distinct from spent."{by}"' if by else "",
+        its=f'"{by}" as its_value, ' if by else "",
+        same=f' and found."{by}" is not distinct from its_value' if by else "",
         steps=", ".join(f"count(*) filter (step = '{step}') as {step}" for step in STEPS),
     )
     named = (*COLUMNS, *([by] if by else []))

@@ -49,6 +49,8 @@ found as (
   group by fingerprint{groups}
 )
 select found.* exclude (newest_event_id), median_tokens, coalesce(tokens_told, 0) as tokens_told, events.template
-from found left join spent on found.fingerprint = spent.fingerprint{same}
+-- With names of its own: ClickHouse would name those that both have after their table.
+from found left join (select fingerprint as its_fingerprint, {its}median_tokens, tokens_told from spent) as spent
+    on found.fingerprint = its_fingerprint{same}
   left join (select event_id, time_ns, template from events where time_ns >= $start_ns and time_ns < $until_ns) as events
   on newest_event_id = events.event_id and last_seen = events.time_ns
