@@ -235,6 +235,9 @@ def misstep(
     others. It is forked from a process that has loaded it, unless the test is about a `fresh` one.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
+    environment.setdefault(
+        "XDG_CACHE_HOME", str(Path.home() / ".cache")
+    )  # in another home, patterns were compiled again
     environment |= {f"MISSTEP_{name}": value for name, value in settings.items()} | dict(environ)
     command = [str(one) for one in arguments]
     if not fresh:

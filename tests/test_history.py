@@ -126,7 +126,7 @@ GROUPS = [[case for case in CASES if (case[2], case[1]) == one and case not in E
 GROUPS += [[case for case in CASES if (case[2], case[1]) not in ALIKE and case not in ENDING], ENDING]
 
 
-@pytest.mark.parametrize("seed", LIVELY)
+@pytest.mark.parametrize("seed", [LIVELY[0], pytest.param(LIVELY[1], marks=pytest.mark.deep)])
 @pytest.mark.parametrize("cases", GROUPS, ids=lambda cases: f"{cases[0]} …")
 def test_history_is_what_was_measured_then(store: Store, cases: list[Case], seed: int) -> None:
     marked(holding(store, lively(seed)))

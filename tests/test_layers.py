@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,13 @@ ONLY = {
 }
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path) -> Sequence[tuple[int, str]]:
     """Every module that a file imports, with the line."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

@@ -27,7 +27,7 @@ def line(kind: str, session: str, at: datetime, content: list[dict[str, Any]], *
 
 def session(day: int) -> str:
     """One session: pytest is not there, uv run pytest works, and a secret that must not be told."""
-    at, name = NOW - timedelta(days=day), f"5d1f7c02-8a3e-4c11-9b7d-0a6f2e9c{day:04d}"
+    at, name = NOW - timedelta(days=day, hours=1), f"5d1f7c02-8a3e-4c11-9b7d-0a6f2e9c{day:04d}"
     lines = []
     calls = [("pytest -q", "Exit code 127\n/bin/bash: line 1: pytest: command not found"), ("uv run pytest -q", "")]
     for number, (command, failure) in enumerate(calls):

@@ -9,7 +9,7 @@ from textwrap import fill
 from collector.tables import load_toml, schemas
 
 WIDTH = 100
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_LINK = re.compile(r"\[([^\[\]]+)\]\([^()]*\)")
 
 
 def lines() -> Iterator[str]:
