@@ -272,3 +272,19 @@ def _answers(collector: RunningCollector) -> Iterator[bytes]:
 
 def _at(collector: RunningCollector) -> dict[str, str]:
     return {"COLLECTOR_URL": collector.url}
+
+
+def test_a_password_in_an_address_is_told_to_nobody(collector: RunningCollector) -> None:
+    """Routing makes one slash of the two in a URL that stands in an address."""
+    word = "".join(random.Random(3).choices("bcdfghjkmnpqrstvwxz2456789", k=18))
+    places = (
+        "sessions/https://{}:x-oauth-basic@example.org/o",
+        "groups/postgres://app:{}@db/main",
+        "nowhere/redis://:{}@cache/0",
+    )
+    answers = [httpx.get(f"{collector.url}/api/v1/{place.format(word)}").content for place in places]
+    audited = httpx.get(f"{collector.url}/api/v1/audit", params={"from": EVER})
+    assert "example.org" in audited.text
+    collector.stop()
+    written = [path.read_bytes() for path in collector.folder.rglob("*") if path.is_file()]
+    assert word.encode() not in b"".join((*answers, audited.content, *written))

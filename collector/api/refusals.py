@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
+from collector.api.auditing import sent_path
 from collector.api.representations import json_answer
 from collector.errors import CalledOff, QueryTimeout, Rejected, Unavailable
 from collector.query.filters import BadParameter
@@ -53,7 +54,7 @@ def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
 
 
 def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
-    message, path = error.detail, request.url.path  # sanitised before it is cut: no rule matches half a secret
+    message, path = error.detail, sent_path(request.scope)  # sanitised before it is cut: no rule matches half a secret
     if error.status_code == 404:
         message = f"there is nothing at {path}; /openapi.json describes every address"
     elif error.status_code == 405:
@@ -68,7 +69,7 @@ def _called_off(request: HttpRequest, _: CalledOff) -> Response[bytes]:
 
 
 def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
-    log.error("a request failed", path=request.url.path, exc_info=error)
+    log.error("a request failed", path=sent_path(request.scope), exc_info=error)
     return _refusal(request, {"message": "this is a defect of Misstep: its log has the reason"}, 500)
 
 
