@@ -22,7 +22,7 @@ from collector.streak_rules import ASKED_NS, LAST
 COUNTED = ("streaks", "mistakes", "asking", "calls", "told", "wasted_retries", "wasted_told")  # 0 if there are none
 NAMES = ("tokens_not_told_by", "money_not_told_by")  # of services
 # By time, then by id of 64 bits: one number is compared faster than two.
-EARLIEST = "time_ns::hugeint * 18446744073709551616 + event_id"
+EARLIEST = "time_ns::hugeint * 4294967296 * 4294967296 + event_id"
 TOKENS = ("input_tokens", "output_tokens", "wasted_input_tokens", "wasted_output_tokens")
 COLUMNS = (
     "streaks", "mistakes", "asking", "calls", "seconds", "busy_ms", "told", "input_tokens", "output_tokens", "cost_usd",
