@@ -17,31 +17,27 @@ from tests.search import searching
 LONG = "the warp core of deck 12 says: " + "no " * 400
 
 
-def accepted(folder: Path, operation: str, message: str) -> None:
-    row = message_row(operation, template(message), message)
-    assert row is not None
-    path = folder / "taxonomy.toml"
-    path.write_text(row + "\n", encoding="utf-8")
-    found = load_taxonomy(path).classify(Evidence(operation=operation, text=message))
-    assert found == (CLASSES[operation], "message"), row
+MESSAGES = (
+    "the flux capacitor went sideways",
+    "Flux of /home/me/a.txt and /tmp/b.txt went (strangely) sideways [3.5%] in 1200 ms",
+    "it's 'odd' and \"even\", a\\b and C:\\new\\things went sideways",
+    "went sideways\n\n  twice: ${x} {y} ^z$ | a* b+ c?\ttab\x7f",
+    '{"message": "the \\"flux\\" went\\nsideways", "retry": 3}',
+    "schräg ging es zur Seite – 二 😀",
+    "<div> of <path> went sideways",
+    LONG,
+)
 
 
 @pytest.mark.parametrize("operation", CLASSES)
-@pytest.mark.parametrize(
-    "message",
-    [
-        "the flux capacitor went sideways",
-        "Flux of /home/me/a.txt and /tmp/b.txt went (strangely) sideways [3.5%] in 1200 ms",
-        "it's 'odd' and \"even\", a\\b and C:\\new\\things went sideways",
-        "went sideways\n\n  twice: ${x} {y} ^z$ | a* b+ c?\ttab\x7f",
-        '{"message": "the \\"flux\\" went\\nsideways", "retry": 3}',
-        "schräg ging es zur Seite – 二 😀",
-        "<div> of <path> went sideways",
-        LONG,
-    ],
-)
-def test_the_row_for_a_message_is_taken(tmp_path: Path, operation: str, message: str) -> None:
-    accepted(tmp_path, operation, message)
+def test_the_rows_for_messages_are_taken(tmp_path: Path, operation: str) -> None:
+    rows = {message: message_row(operation, template(message), message) for message in MESSAGES}
+    path = tmp_path / "taxonomy.toml"
+    path.write_text("\n".join(row or "" for row in rows.values()) + "\n", encoding="utf-8")
+    taxonomy = load_taxonomy(path)
+    for message, row in rows.items():
+        found = taxonomy.classify(Evidence(operation=operation, text=message))
+        assert found == (CLASSES[operation], "message"), row
 
 
 @searching()
