@@ -54,11 +54,11 @@ def test_a_second_start_costs_a_few_times_its_libraries(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each start beside the libraries of the same moment, as others make both dearer; the smallest of three."""
+    """Each start beside the libraries of the same moment, as others make both dearer; the first of three that is."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     collector = start_collector(fresh=True)
-    ratios = []
-    for _ in range(3):
+    ratios: list[float] = []
+    while len(ratios) < 3 and min(ratios, default=4) >= 4:
         collector.restart()
         assert collector.process
         ratios.append(cpu_so_far(collector.process.pid) / reference())
