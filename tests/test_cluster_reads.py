@@ -100,6 +100,7 @@ ASKED = """
 /search q={group} deep
 /search q={event} deep
 /sources
+/sources from=-7d&recovered=
 /sources from=-1h&model= deep
 """
 Rule = tuple[str, Sequence[str], int, Mapping[str, str]]
