@@ -5,19 +5,21 @@ from __future__ import annotations
 import uuid
 
 from collector.engine.duckdb.store import Store
+from collector.projects import only
 
 NAME = "collector"
 
 
 class Meta:
-    """The table `meta`. Any thread may call it."""
+    """The table `meta`, which is of no project. Any thread may call it, also for a request of one project."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def value(self, name: str) -> str:
         """The value; empty if there is none."""
-        rows = self._store.rows("select value from meta where name = $name", {"name": name})
+        with only(None):
+            rows = self._store.rows("select value from meta where name = $name", {"name": name})
         return rows[0]["value"] if rows else ""
 
     def put(self, name: str, value: str) -> None:
