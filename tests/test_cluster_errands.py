@@ -282,6 +282,7 @@ def imported(session: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+@pytest.mark.deep
 def test_what_one_collector_is_asked_all_do_also_after_a_kill(
     clickhouse: Front, start_collector: Callable[..., RunningCollector]
 ) -> None:
