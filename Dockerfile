@@ -1,6 +1,6 @@
 # One image for both halves: `misstep collector` and `misstep dashboard`.
-# The base image of both stages; to pin its bytes, see docs/configuration.md, "Containers".
-ARG PYTHON=python:3.13-slim
+# The base image of both stages, of September 2026. For fixes of Debian since: docs/configuration.md, "Containers".
+ARG PYTHON=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${PYTHON} AS build
 RUN python -m venv /opt/misstep

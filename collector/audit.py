@@ -6,6 +6,7 @@ of the store, and a copy of the store has none of it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
@@ -24,6 +25,7 @@ from collector.times import MINUTE, SECOND
 MOST_DETAIL = 1_000  # characters
 IN_MEMORY = 10_000  # entries of a collector whose store is no file
 REMEMBERED = 10_000  # what was read in the last minute
+FORGET_EVERY_S = 3_600.0
 
 log = structlog.get_logger()
 
@@ -59,7 +61,6 @@ class AuditLog:
         self._lock = Lock()
         self._kept: list[Entry] = []
         self._read: Recent[int] = Recent(REMEMBERED)
-        self._day = ""
 
     def note(self, entry: Entry, *, again: bool = True) -> None:
         """Writes an entry. Without `again`, not where an equal one was written in the last minute."""
@@ -84,6 +85,20 @@ class AuditLog:
         for entry in self._newest_first(_day(since_ns)):
             if since_ns <= entry.time_ns < end_ns:
                 yield entry
+
+    async def keep(self) -> None:
+        """Forgets what is no longer kept, now and every hour, also where nothing is written."""
+        while True:
+            await asyncio.to_thread(self.forget)
+            await asyncio.sleep(FORGET_EVERY_S)
+
+    def forget(self) -> None:
+        """Removes the files of days that are no longer kept, and what a crash left of rewriting them."""
+        first = _day(self._clock() - int(self._retention_s * SECOND))
+        with self._lock:
+            for path in self._folder.glob("*") if self._folder else ():
+                if path.stem < first and path.suffix in (".jsonl", ".part"):
+                    path.unlink(missing_ok=True)
 
     def again(self, scrub: Callable[[str], str]) -> int:
         """Rewrites what the texts of entries still hold that `scrub` takes out; returns how many entries changed."""
@@ -116,25 +131,13 @@ class AuditLog:
         if self._folder is None:
             self._kept = [*self._kept[1 - IN_MEMORY :], entry]
             return
-        day = _day(entry.time_ns)
-        if day != self._day:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._forget()
-            self._day = day
-        place = os.open(self._folder / f"{day}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = os.open(self._folder / f"{_day(entry.time_ns)}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             # The line before may have been cut off: an empty line does no harm.
             os.write(place, b"\n" + msgspec.json.encode(entry) + b"\n")
         finally:
             os.close(place)
-
-    def _forget(self) -> None:
-        """Removes the files of days that are no longer kept."""
-        assert self._folder
-        first = _day(self._clock() - int(self._retention_s * SECOND))
-        for path in self._folder.glob("*.jsonl"):
-            if path.stem < first:
-                path.unlink(missing_ok=True)
 
 
 def _day(time_ns: int) -> str:

@@ -144,6 +144,8 @@ async def serve(
             sharing.join(engine)
             sharing.start()
             started.push_async_callback(asyncio.to_thread, sharing.close)
+        forgetting = asyncio.create_task(application.state.audit.keep())
+        started.callback(forgetting.cancel)
         alerting = asyncio.create_task(engine.run())
         started.callback(alerting.cancel)
         started.push_async_callback(engine.close)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from collector.audit import IN_MEMORY, AuditLog, Entry
-from collector.times import DAY, MINUTE, SECOND, iso_ns
+from collector.times import DAY, MINUTE, SECOND, iso_ns, rfc3339
+from tests.conftest import RunningCollector, wait_until
 
 NOON = iso_ns("2026-11-20T12:00:00Z")
 
@@ -30,12 +34,44 @@ def test_entries_go_by_their_own_retention(tmp_path: Path) -> None:
     for day in range(5):
         clock.now = NOON + day * DAY
         log.note(Entry(0, "ann", "add", f"day {day}"))
+    (folder / "2026-11-21.part").touch()  # of rewriting, which a crash cut short
+    log.forget()
     assert [path.name for path in sorted(folder.iterdir())] == [f"2026-11-{day}.jsonl" for day in (22, 23, 24)]
     assert whats(log) == ["day 4", "day 3", "day 2"]
     clock.now += 1
     assert whats(log) == ["day 4", "day 3"], "to the moment, not to the day"
     assert whats(log, NOON + 4 * DAY) == ["day 4"]
     assert {path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())} == {0o700, 0o600}
+
+
+def test_files_go_by_time_where_nothing_is_written(start_collector: Callable[..., RunningCollector]) -> None:
+    running = start_collector(AUDIT_RETENTION="36h")
+    folder = Path(f"{running.store}.audit")
+    folder.mkdir(exist_ok=True)
+    kept, old = (folder / f"{rfc3339(time.time_ns() - days * DAY)[:10]}.jsonl" for days in (1, 3))
+    for path in (kept, old):
+        path.touch()
+    running.restart()
+    wait_until(lambda: not old.exists())
+    assert kept.exists()
+
+
+def test_they_go_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collector.audit.FORGET_EVERY_S", 0.0)
+    clock, old = Clock(), tmp_path / "2026-11-20.jsonl"
+    log = AuditLog(tmp_path, str, DAY / SECOND, clock)
+    old.touch()
+
+    async def kept() -> None:
+        keeping = asyncio.create_task(log.keep())
+        await asyncio.sleep(0.01)
+        assert old.exists()
+        clock.now += 2 * DAY
+        while old.exists():
+            await asyncio.sleep(0.001)
+        keeping.cancel()
+
+    asyncio.run(kept())
 
 
 @pytest.mark.parametrize("kept", [True, False])

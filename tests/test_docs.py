@@ -222,7 +222,9 @@ def test_an_image_is_built_from_one_base_and_locked_packages_alone() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     [base] = re.findall(r"^ARG PYTHON=(\S+)$", dockerfile, re.MULTILINE)
     assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {"${PYTHON}"}
-    assert f"PYTHON={base}@sha256:" in CONFIGURATION
+    newest, _, digest = base.partition("@sha256:")
+    assert re.fullmatch("[0-9a-f]{64}", digest)
+    assert f"--build-arg PYTHON={newest} " in CONFIGURATION
     for line in re.findall(r"pip (?:install|wheel) [^&\n]+", dockerfile):
         locked = re.search(r"--require-hashes -r (\S+)", line)
         local = "--no-deps" in line and ("--no-build-isolation" in line or "--no-index" in line)
@@ -253,7 +255,18 @@ def test_the_readme_of_the_first_release_lies_ready(tmp_path: Path) -> None:
 def test_a_release_starts_from_a_tag_alone() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
     assert workflow[True] == {"push": {"tags": ["v[0-9]+.[0-9]+.[0-9]+"]}}  # YAML reads the key `on` as true
-    assert workflow["permissions"] == {"contents": "read"}
-    assert workflow["jobs"]["publish"]["needs"] == "build"
-    assert "password" not in str(workflow["jobs"]["publish"])
+    assert workflow["permissions"] == {}
+    jobs = workflow["jobs"]
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "build": None, "publish": "build", "image": "publish",
+    }  # fmt: skip
+    assert jobs["publish"]["environment"] == "pypi", "whose maintainers let it through"
+    assert {right for job in jobs.values() for right, how in job["permissions"].items() if how == "write"} == {
+        "id-token", "attestations", "packages",
+    }  # fmt: skip
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    for used in [step["uses"] for step in steps if "uses" in step]:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", used), f"{used}: a tag may be moved"
+    assert not any("${{" in step.get("run", "") for step in steps), "what GitHub fills in is run by the shell"
+    assert "password" not in str(jobs["publish"])
     assert PROJECT["project"]["version"] == SDK["project"]["version"]
