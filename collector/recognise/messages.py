@@ -143,11 +143,17 @@ def _whole(text: str) -> Iterator[Any]:
         found = COMMA.match(text, at)
 
 
+def are_events(messages: Any) -> bool:
+    """Whether messages are written as events."""
+    named = messages if isinstance(messages, list) else ()
+    return any(isinstance(message, dict) and "event.name" in message for message in named)
+
+
 def _events(messages: Any, *, answers: bool) -> Any:
     """Of messages written as events, those at the end that answer this request, or all others."""
-    named = [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
-    if not any("event.name" in message for message in named):
+    if not are_events(messages):
         return messages
+    named = [message for message in messages if isinstance(message, dict)]
     end = len(named)
     while end and named[end - 1].get("event.name") in ANSWER_EVENTS:
         end -= 1

@@ -23,13 +23,13 @@ from collector.recognise.identify import (
     params_mark,
     whose,
 )
-from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in, walked
+from collector.recognise.messages import MARKS, Call, Found, Result, calls_and_results, messages_at, messages_in, walked
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
 from collector.recognise.readings import Rules
 from collector.recognise.reasons import refusal_in
 from collector.recognise.result_texts import named_tool, never_ran, seeming_failure
-from collector.recognise.retold import Answered, conversation
+from collector.recognise.retold import Answered, begun, conversation, going_on
 from collector.recognise.sources import Row
 from collector.report import ASKED_TWIN, RESULT_TWIN, Rank, Report, Role, Strength, each_twin, part_of
 
@@ -66,12 +66,11 @@ class ToolResult:
 
 def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
     """The tool results in the messages (a list, or its JSON text), in order."""
-    if isinstance(messages, str):
-        if not MARKS.search(messages):
-            return []
-        messages = messages_in(messages)
-    read = conversation(walked(messages))
-    if len(read.results) > 1 and read.exchange < 0 and _unanswered(messages):
+    first, found = _read(messages)
+    if not any(found):
+        return []
+    read = conversation(found)
+    if len(read.results) > 1 and read.exchange < 0 and _unanswered(first):
         read.exchange = len(read.results)
         read.results[-1] = (*read.results[-1][:2], read.exchange)
     known = [(result, call or read.call_of(result), turn) for result, call, turn in read.results]
@@ -80,6 +79,19 @@ def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
         for result, call, turn in _in_order(known, read.calls)
         if result.tells
     ]
+
+
+def _read(messages: Any) -> tuple[Any, Sequence[Sequence[Found]]]:
+    """The first message as it is, and what is in each; nothing of a text without marks of results."""
+    if isinstance(messages, str):
+        if (text := going_on(messages)) is not None:
+            return text.first, text.messages
+        if not MARKS.search(messages):
+            return None, ()
+        if (text := begun(messages)) is not None:
+            return text.first, text.messages
+        messages = messages_in(messages)
+    return messages[0] if isinstance(messages, list) and messages else None, walked(messages)
 
 
 def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]:
@@ -91,11 +103,10 @@ def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]
     return [(one, call, at) for (one, _, at), call in zip(results, calls.values(), strict=True)]
 
 
-def _unanswered(messages: Any) -> bool:
+def _unanswered(first: Any) -> bool:
     """Whether a conversation that begins with a prompt lacks the model's own messages, as OpenLIT sends it: then only
     its last result is certainly new. If a request has only results, all of them are new.
     """
-    first = messages[0] if isinstance(messages, list) and messages else None
     asks = isinstance(first, dict) and first.get("role") in ("system", "developer", "user")
     return asks and not any(calls_and_results([first], answers=False))
 

@@ -10,15 +10,21 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter, is_
+from typing import Any, NamedTuple
+
+import msgspec
 
 from collector.recent import Recent
 from collector.recognise.identify import bare_id, counted_tools
-from collector.recognise.messages import Call, Found, Result, Walked
+from collector.recognise.messages import Call, Found, Result, Walked, are_events, walked
 
 Answered = tuple[Result, Call | None, int]  # and how many results there were when the model last said something
 
 READ_REMEMBERED, READ_BYTES = 16, 256 << 10  # half of how many requests are remembered, and the longest of them
 FURTHER = 8  # messages that a request may have more than the one before
+TEXTS_REMEMBERED = 16
+
+_list_in = msgspec.json.Decoder(list[Any]).decode
 
 
 class Conversation:
@@ -99,3 +105,53 @@ def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str
         if (times := seen[call.call_id]) > 1:
             call = replace(call, call_id=f"{call.call_id}.{times}")
     return call
+
+
+class Text(NamedTuple):
+    """The JSON text of a list of messages, without the bracket that ends it, and what is in them."""
+
+    body: str
+    first: Any
+    messages: list[Sequence[Found]]
+
+
+_TEXTS: deque[Text] = deque(maxlen=TEXTS_REMEMBERED)
+
+
+def going_on(text: str) -> Text | None:
+    """The messages of a text that begins with those of an earlier one, which are not read again; None if none does."""
+    if len(text) > READ_BYTES:
+        return None
+    before = next((one for one in _TEXTS if text.startswith(one.body)), None)
+    if before is None:
+        return None
+    rest = text[len(before.body) :]
+    if rest == "]":
+        return before
+    more = _listed(f"[{rest[1:]}") if rest.startswith(",") else None
+    if not more:
+        return None
+    _TEXTS.remove(before)
+    return _remembered(Text(text[:-1], before.first, before.messages + walked(more)))
+
+
+def begun(text: str) -> Text | None:
+    """The messages of a JSON text; None if it is not one list of them."""
+    messages = _listed(text) if len(text) <= READ_BYTES else None
+    return _remembered(Text(text[:-1], messages[0], walked(messages))) if messages else None
+
+
+def _listed(text: str) -> list[Any] | None:
+    """The messages, unless they are written as events: which of these are read depends on all of them."""
+    if not text.endswith("]"):
+        return None
+    try:
+        messages = _list_in(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return None
+    return None if are_events(messages) else messages
+
+
+def _remembered(text: Text) -> Text:
+    _TEXTS.appendleft(text)
+    return text
