@@ -422,6 +422,7 @@ def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozen
     ]  # fmt: skip
     every = Counter(one.get("tool") for one in rated)
     chains, streaks = expected_chains(events), of_streaks(events, keys)
+    costs = {} if len(keys) > 1 else expected_costs(events, by)
     told = {tuple(row[key] for key in keys): row for row in rows}
     assert told.keys() == {tuple(one.get(key) for key in keys) for one in rated}
     for key, row in told.items():
@@ -444,7 +445,10 @@ def test_ranking(recorded: RunningCollector, events: list[Event], silent: frozen
         assert (row["errors"], row["lasting"], row["not_known_yet"]) == (
             len(fates), fates.count(False), fates.count(None),
         )  # fmt: skip
-        assert (row["streaks"], row["lost_calls"] or 0) == (len(streaks[key]), sum(streaks[key]))
+        assert row["streaks"] == len(streaks[key])
+        if cost := costs.get(key[0]):
+            lost = {name: row[f"lost_{name}"] for name in ("calls", "input_tokens", "output_tokens", "cost_usd")}
+            assert lost == {name: pytest.approx(cost[name]) if cost[name] else cost[name] for name in lost}
     order = [(row["calls"] < 20, -row["per_100"]) for row in rows]
     assert order == sorted(order)
 

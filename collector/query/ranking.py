@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from collector.engine.duckdb.derive import bounded_sum
 from collector.intervals import wilson
+from collector.query.costs import costs
 from collector.query.filters import Selection, terms_of
 from collector.query.hours import counted
 from collector.query.retries import retries
 from collector.query.statement import Derived, Row, Statement, load, types_of
-from collector.query.streaks import Scope, streak_sql
 from collector.query.verdicts import FEW_CALLS, Gathered, gathered, rate
 
 BY = ("model", "service_version", "agent", "provider")
@@ -44,7 +43,7 @@ def ranking(selection: Selection, by: str, sort: Sequence[str] = (), limit: int 
         _sessions(selection, keys),
         _tools(selection, keys),
         retries(selection, keys, limit=MOST),
-        _streaks(selection, keys),
+        costs(selection, keys, limit=MOST),
     )
 
     def work(sums: Sequence[Row], tools: Sequence[Row], fates: Sequence[Row], lost: Sequence[Row]) -> list[Row]:
@@ -76,15 +75,6 @@ def _tools(selection: Selection, keys: Sequence[str]) -> Statement:
     sql = f"""select {listed}, {missed} as part, {rows.count()} as whole from {rows.source}
       where {selection.where()} and outcome in ('ok', 'error') and {selection.rated()} group by {listed}"""
     return Statement(sql, selection.params(), "whole desc", MOST)
-
-
-def _streaks(selection: Selection, keys: Sequence[str]) -> Statement:
-    """Streaks by the dimensions of their first mistake, and what their sessions did in them."""
-    listed = ", ".join(f'"first_{key}" as "{key}"' for key in keys)
-    sums = ", ".join(f"{bounded_sum(name)} as {name}" for name in ("calls", "input_tokens", "output_tokens"))
-    sql = f"""select {listed}, count(*) as streaks, {sums}, sum(cost_usd) as cost_usd
-      from ({streak_sql(selection, Scope(), keys)}) group by all"""
-    return Statement(sql, selection.params(), "1", MOST, of_kept=True, of_clock=True)
 
 
 def _by_key(keys: Sequence[str], rows: Sequence[Row]) -> dict[Key, Row]:

@@ -1,6 +1,7 @@
 """What error texts lead to, and the parameters that they name: parts of the Group and the Tool page."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 import streamlit as st
@@ -41,9 +42,17 @@ def next_steps(page: Page) -> None:
     most = steps.sort("errors", descending=True)["step"][0]
     link_table.table(page, steps, columns, name="steps", caption=f"What followed; most often it {most}.")
     if told["median_calls"] is not None:
-        tokens = f" and {words.count(told['median_tokens'])} tokens" if told["median_tokens"] is not None else ""
-        st.markdown(f"Half of the repairs took {words.plural(told['median_calls'], 'call')}{tokens} or less.")
+        st.markdown(f"Half of the repairs took {words.plural(told['median_calls'], 'call')}{_tokens(told)}.")
     _wording(page, told["error_class"], told["tool"])
+
+
+def _tokens(told: Mapping[str, Any]) -> str:
+    """The end of a sentence about the repairs of an error text."""
+    if told["median_tokens"] is None:
+        return " or less"
+    if not told["median_tokens"]:
+        return " or less, and no model request of its own"
+    return f" and {words.count(told['median_tokens'])} tokens or less"
 
 
 def _wording(page: Page, error_class: str | None, tool: str | None) -> None:

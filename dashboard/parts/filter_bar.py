@@ -1,6 +1,6 @@
 """The bar above each page: range, service, tool, more filters, text, refresh. Its widgets show and change the URL."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,8 +14,11 @@ from dashboard.data.client import Collector, Problem, path
 from dashboard.data.filters import CHOICES, DIMENSIONS, NO_VALUE, OWN, PRESETS, Condition, Filters, parse, rfc3339
 from dashboard.parts import share, words
 
-# What a page can be narrowed by: everything, only its range, or nothing, because it is told whole.
-Bar = Literal["filters", "range", "none"]
+# What a page can be narrowed by: everything, only values of dimensions, only its range, or nothing, because it is told
+# whole.
+Bar = Literal["filters", "values", "range", "none"]
+RANGED: Collection[Bar] = ("filters", "range")
+NARROWED: Collection[Bar] = ("filters", "values")
 CUSTOM = "Custom"
 _MOVED = "filters-moved"
 _ZOOMED = "filters-zoomed"
@@ -91,8 +94,9 @@ def _folded(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str
     filters = from_link()
     shown = [str(condition) for condition in filters.conditions if condition.dimension not in subjects]
     shown += [f"message has {filters.text}"] * bool(filters.text)
-    parts = ["Filters", _range_label(filters, zone)] if bar != "none" else ["Refresh, share"]
-    parts += [words.plain(each, 40) for each in shown] if bar == "filters" else []
+    parts = ["Refresh, share"] if bar == "none" else ["Filters"]
+    parts += [_range_label(filters, zone)] if bar in RANGED else []
+    parts += [words.plain(each, 40) for each in shown] if bar in NARROWED else []
     with st.expander(" · ".join(parts), key=f"fold-{page}-{turn()}"):
         _bar(page, collector, zone, subjects, bar)
 
@@ -102,21 +106,23 @@ def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, .
     follow()
     filters = from_link()
     with st.container(horizontal=True, key="filters", vertical_alignment="center", gap="small"):
-        if bar != "none":
+        if bar in RANGED:
             _range(filters, zone)
             if not filters.moving:
                 st.button("Zoom out", key="zoom-out", type="tertiary", on_click=_zoom_out)
-        if bar == "filters":
+        if bar in NARROWED:
             for dimension in BUTTONS:
                 if dimension not in subjects:
                     _dimension(filters, collector, dimension)
             _more(filters, collector)
+        if bar == "filters":
             _text(filters)
         _refresh(filters)
-        _share(filters, collector, ranged=bar != "none")
+        _share(filters, collector, ranged=bar in RANGED)
         _about(filters, collector, zone)
-    if bar == "filters":
-        _chips(filters, subjects, quick=page in QUICK_PAGES)
+    if bar in NARROWED:
+        asked = filters if bar == "filters" else replace(filters, text="")
+        _chips(asked, subjects, quick=page in QUICK_PAGES)
 
 
 def _zoom_out() -> None:

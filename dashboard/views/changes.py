@@ -30,6 +30,12 @@ def body(page: Page) -> None:
         [(verdict, said)] = answer.pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(verdict, said))
         components.sampled(page)
+        for volume in change_list.volume(page):
+            components.quiet(volume)
+        if change_list.rows(page, change_list.ALL, verdict).is_empty():
+            components.quiet(change_list.nothing(verdict))
+            components.link(page, "compare", "Compare versions, models or agents instead →")
+            return
     if total:
         components.beside("Errors before and now", _periods, page, verdict)
         components.beside("One by one", _values, page, verdict, help=change_list.ORDER)
@@ -37,11 +43,6 @@ def body(page: Page) -> None:
 
 def _periods(page: Page, verdict: str) -> None:
     rows = change_list.rows(page, change_list.ALL, verdict)
-    if rows.is_empty():
-        components.quiet(change_list.nothing(verdict))
-        return
-    for said in change_list.volume(page):
-        components.quiet(said)
     shown = rows.head(BARS).with_columns(
         pl.Series("name", [change_list.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
         a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),

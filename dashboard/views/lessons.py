@@ -39,7 +39,7 @@ VERDICTS = {
     "cannot_tell": "gray",
 }  # fmt: skip
 _REFUSED = "lesson-refused"
-RANGE = ("from", "to", "q")  # lessons are always of the last 60 days
+RANGE = ("from", "to", "q")  # of the other pages: lessons are always of the last 60 days
 SHOWN = 20
 STRENGTHS = {
     "always": "fails always",
@@ -190,6 +190,7 @@ def _details(page: Page, row: Mapping[str, Any]) -> None:
 
 
 page = open_page(
-    "lessons", "Lessons", "What would prevent the mistakes that keep happening?", view={"state": tuple(STATES)}
-)
+    "lessons", "Lessons", "What would prevent the mistakes that keep happening?", bar="values",
+    view={"state": tuple(STATES)},
+)  # fmt: skip
 refreshing(body, page)

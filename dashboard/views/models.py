@@ -26,6 +26,10 @@ EQUAL = (
     "Every tool counts as much as it does over all of these calls together, so that nobody looks better for calling "
     "easier tools; a tool that it never called is left out, and “covered” says how much of all calls that leaves."
 )
+LOST = (
+    "What failing cost, as on Overview: streaks of mistakes until the success that ended them, and requests that asked "
+    "for failed calls."
+)
 
 
 def body(page: Page) -> None:
@@ -63,6 +67,7 @@ def _read(rows: pl.DataFrame, named: list[str], *, equal: bool) -> pl.DataFrame:
     each = [pl.col(name).fill_null(NO_VALUE) for name in reversed(named)]
     rows = rows.with_columns(name=pl.concat_str(each, separator=" of "), few=pl.col("calls") < 20, **shares)
     rows = rows.sort("few", "share", descending=[False, True], nulls_last=True, maintain_order=True)
+    rows = rows.with_columns(lost_tokens=pl.col("lost_input_tokens") + pl.col("lost_output_tokens"))
     said = [words.rough(share, calls) for share, calls in rows.select("share", "calls").iter_rows()]
     between = [
         f"{words.rate(low)} to {words.rate(high)}" if low is not None else "" for low, high in
@@ -112,9 +117,9 @@ def _listed(page: Page, rows: pl.DataFrame, named: list[str], way: str, *, equal
         "lasting": link_table.number("not repaired", words.HELP["lasting errors"]),
         "not_known_yet": link_table.number("not known yet"),
         "streaks": link_table.number("streaks"),
-        "lost_calls": link_table.number("calls lost", "Calls from a mistake to the success that ended its streak."),
-        "lost_output_tokens": link_table.number("tokens lost", "Tokens that were written meanwhile."),
-        "lost_cost_usd": link_table.text("cost", 12, form=words.dollars),
+        "lost_calls": link_table.number("calls lost", LOST),
+        "lost_tokens": link_table.number("tokens lost", LOST),
+        "lost_cost_usd": link_table.text("money lost", 12, LOST, form=words.dollars),
     }  # fmt: skip
 
     def to(row: dict[str, Any]) -> str:
@@ -123,7 +128,7 @@ def _listed(page: Page, rows: pl.DataFrame, named: list[str], way: str, *, equal
 
     link_table.table(
         page, rows, columns, caption="Mistakes, the worst first; each row opens Compare beside the one with fewest.",
-        to=to, wide=("between", "lost_output_tokens", "lost_calls", "lost_cost_usd"),
+        to=to, wide=("between", "lost_tokens", "lost_calls", "lost_cost_usd"),
     )  # fmt: skip
 
 
