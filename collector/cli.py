@@ -151,7 +151,7 @@ def dashboard(
     *,
     collector: Annotated[
         str | None,
-        Parameter(help="URL of the collector; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318."),
+        Parameter(help="URL of the collector; default MISSTEP_COLLECTOR_URL, else that of MISSTEP_HTTP."),
     ] = None,
 ) -> None:
     """Start the dashboard for a collector."""
@@ -335,7 +335,7 @@ def connect(
     ],
     *,
     url: Annotated[
-        str | None, Parameter(help="URL of the collector; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318.")
+        str | None, Parameter(help="URL of the collector; default MISSTEP_COLLECTOR_URL, else that of MISSTEP_HTTP.")
     ] = None,
     extra: Annotated[
         tuple[str, ...],

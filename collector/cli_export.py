@@ -23,7 +23,7 @@ def export(
 ) -> int:
     """Write the events of a range to a file.
 
-    They come from the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    They come from the collector at MISSTEP_COLLECTOR_URL, by default that of MISSTEP_HTTP.
     """
     settings = settings_from()
     from collector.commands.export import export
@@ -45,7 +45,7 @@ def sql(
 ) -> int:
     """Run a read-only SQL statement over the events of a range.
 
-    It is answered by the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    It is answered by the collector at MISSTEP_COLLECTOR_URL, by default that of MISSTEP_HTTP.
     """
     settings = settings_from()
     from collector.commands.sql import sql

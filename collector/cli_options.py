@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 To = Annotated[
     str | None,
-    Parameter(help="URL of the collector to send to; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318."),
+    Parameter(help="URL of the collector to send to; default MISSTEP_COLLECTOR_URL, else that of MISSTEP_HTTP."),
 ]
 STORE = "The store, which no collector may have open; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."
 RULES = "A file of alert rules; default MISSTEP_RULES, else alerts.yaml."

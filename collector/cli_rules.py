@@ -37,7 +37,7 @@ Step = Annotated[str, Parameter(help="Time between two evaluations, such as 15s 
 def rules_backtest(file: RuleFile, *, since: Since = "7d", step: Step = "1m") -> int:
     """Show when rules would have fired on stored events, and how often they would have paged.
 
-    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default that of MISSTEP_HTTP.
     """
     from collector.commands.rules import backtested
 
@@ -54,7 +54,7 @@ def rules_suggest(
 ) -> int:
     """Suggest the most sensitive threshold of each rule that would not have paged too often.
 
-    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default that of MISSTEP_HTTP.
     """
     from collector.commands.rules import suggested
 

@@ -167,6 +167,7 @@ def load(
 
     `flags` that are None were not given. `reserved` says which names no dimension can have, and `guarded` which
     rights named tokens guard; they are called only if there are dimensions, or if others could reach the collector.
+    `collector_url` is by default the address of `http`.
     """
     mistakes: list[str] = []
     known = {each.name: each for each in fields(Settings)}
@@ -186,6 +187,8 @@ def load(
                 mistakes.append(f"{written[name]}: {error}")
                 values.pop(name, None)
                 wrong.add(name)
+    if "http" in values and "collector_url" not in written and values["http"].port:
+        values["collector_url"] = values["http"].url
     settings = Settings(**values)
     for names, remark in (*_disagreements(settings, guarded), *_taken(settings, reserved)):
         where = [written[name] for name in names if name in written]

@@ -112,6 +112,125 @@ def test_openhands_before_its_first_release_while_it_runs(tmp_path: Path) -> Non
     assert (done["session"], done["outcome"], done["error_class"]) == ("S", "error", "CommandNotFoundError")
 
 
+SESSION = "0b9f5c1a-1111-4222-8333-444455556666"
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n-canary\n+canary\n*** End Patch"
+
+
+def asked(name: str, call: str, arguments: Any) -> dict[str, Any]:
+    return {"type": "function_call", "name": name, "call_id": call, "arguments": json.dumps(arguments)}
+
+
+def gave(call: str, output: str, code: int | None = None) -> dict[str, Any]:
+    whole = output if code is None else json.dumps({"output": output, "metadata": {"exit_code": code}})
+    return {"type": "function_call_output", "call_id": call, "output": whole}
+
+
+CODEX = (
+    asked("shell", "c1", {"command": ["bash", "-lc", "pytest -q"]}),
+    gave("c1", "bash: line 1: pytest: command not found\n", 127),
+    asked("shell", "c2", {"command": ["apply_patch", PATCH]}),
+    gave("c2", "apply_patch verification failed: Failed to find expected lines in a.py:\ncanary", 1),
+    asked("shell", "c3", {"command": ["git", "push"]}),
+    gave("c3", "exec command rejected by user"),
+    asked("shell", "c4", {"command": ["ls"]}),
+    gave("c4", "a.py\n", 0),
+)
+CODEX_CALLS = [
+    (SESSION, "shell", "error", "CommandNotFoundError"),
+    (SESSION, "shell", "error", "ContentNotFoundError"),
+    (SESSION, "shell", "denied", "PermissionDeniedError"),
+    (SESSION, "shell", "ok", None),
+]
+
+
+def listed(call: str, name: str, kind: str, log: str) -> dict[str, Any]:
+    return {"type": "tool_call_completed", "timestamp": "2025-10-08T21:10:21.000Z", "callId": call, "name": name,
+            "arguments": {"command": "x"}, "result": {"type": kind, "log": log}}  # fmt: skip
+
+
+SHELL = "Command: make\nDirectory: (root)\nOutput: no rule\nError: (none)\nExit Code: 2\nSignal: (none)"
+DOCUMENTS: dict[str, tuple[str, Any]] = {
+    "codex": (
+        "sessions/rollout-2025-05-01-0b9f.json",
+        {"session": {"id": SESSION, "timestamp": "2025-05-01T10:00:00.000Z"}, "items": CODEX},
+    ),
+    "copilot-cli": (
+        f"history-session-state/session_{SESSION}_1759957816398.json",
+        {
+            "sessionId": SESSION,
+            "chatMessages": [{"role": "user", "content": "canary"}],
+            "timeline": [
+                {"type": "user", "text": "canary"},
+                listed("c1", "bash", "success", "bash: pytest: command not found\n<exited with exit code 127>"),
+                listed("c2", "bash", "rejected", "The user rejected this tool call."),
+                listed("c3", "str_replace_editor", "success", "canary"),
+            ],
+        },
+    ),
+    "qwen-code-json": (
+        "tmp/0a1b/chats/session-2025-10-01T09-00-ccddeeff.json",
+        {
+            "sessionId": SESSION,
+            "messages": [
+                {"type": "user", "content": "canary"},
+                {
+                    "type": "qwen",
+                    "toolCalls": [
+                        {
+                            "id": "c1",
+                            "name": "run_shell_command",
+                            "args": {"command": "make"},
+                            "status": "success",
+                            "result": [{"functionResponse": {"response": {"output": SHELL}}}],
+                        }
+                    ],
+                },
+            ],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("agent", "calls"),
+    [
+        ("codex", CODEX_CALLS),
+        (
+            "copilot-cli",
+            [
+                (SESSION, "bash", "error", "CommandNotFoundError"),
+                (SESSION, "bash", "denied", "PermissionDeniedError"),
+                (SESSION, "str_replace_editor", "ok", None),
+            ],
+        ),
+        ("qwen-code-json", [(SESSION, "run_shell_command", "error", "CommandFailedError")]),
+    ],
+)
+def test_sessions_that_were_documents(tmp_path: Path, agent: str, calls: list[Call]) -> None:
+    name, whole = DOCUMENTS[agent]
+    document(tmp_path / name, whole)
+    assert told(tmp_path, agent) == calls
+    sent, count = read(tmp_path, agent)
+    assert "canary" not in json.dumps([{**one, "text": ""} for one in sent])
+    assert not count.told.unknown
+
+
+def test_codex_before_its_records_had_a_payload(tmp_path: Path) -> None:
+    first = {
+        "id": SESSION,
+        "timestamp": "2025-06-20T10:00:00.000Z",
+        "instructions": "canary",
+        "git": {"branch": "main"},
+    }
+    path = tmp_path / f"sessions/2025/06/20/rollout-2025-06-20T10-00-00-{SESSION}.jsonl"
+    lines(path, first, {"record_type": "state"}, {"type": "message", "role": "user", "content": []}, *CODEX)
+    assert told(tmp_path, "codex") == CODEX_CALLS
+    sent, count = read(tmp_path, "codex")
+    assert "canary" not in json.dumps([{**one, "text": ""} for one in sent])
+    assert {one["more"]["branch"] for one in sent} == {"main"}
+    assert not count.told.unknown
+
+
 def test_goose_before_its_database(tmp_path: Path) -> None:
     asked = {
         "type": "toolRequest",

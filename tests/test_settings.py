@@ -31,6 +31,20 @@ def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
     assert (settings.retention, settings.ingest_tokens) == (7 * 86_400, ("a", "b"))
 
 
+@pytest.mark.parametrize(
+    ("environ", "url"),
+    [
+        ({"MISSTEP_HTTP": "127.0.0.1:5318"}, "http://127.0.0.1:5318"),
+        ({"MISSTEP_HTTP": ":5318", "MISSTEP_OPEN": "true"}, "http://127.0.0.1:5318"),
+        ({"MISSTEP_HTTP": "[::1]:5318"}, "http://[::1]:5318"),
+        ({"MISSTEP_HTTP": "127.0.0.1:0"}, "http://127.0.0.1:4318"),  # nobody knows the port yet
+        ({"MISSTEP_HTTP": "127.0.0.1:5318", "MISSTEP_COLLECTOR_URL": "http://other:1"}, "http://other:1"),
+    ],
+)
+def test_commands_ask_the_collector_where_it_listens(environ: dict[str, str], url: str, tmp_path: Path) -> None:
+    assert load({}, environ, tmp_path / "none").collector_url == url
+
+
 def test_every_mistake_is_named_with_its_place_and_remedy(tmp_path: Path) -> None:
     file = tmp_path / "misstep.toml"
     file.write_text('retention = "long"\ncolour = "red"\n')

@@ -38,7 +38,9 @@ WAITING_LOTS = 3  # between reading and sending
 COUNTED_FIRST = 64 << 20  # of so many bytes, calls are counted before anybody is asked
 WATCH_S, LOOK_AGAIN = 3.0, 10  # between looks at known files; every so many looks, new ones are searched for
 START_S, END_S = 60.0, 30.0
-ENGINE_BYTES = 120_000_000  # for the engine of a collector that is started for an import: it answers no queries
+# Of a collector that is started for an import, which answers no queries: what its engine may use, and no process that
+# reads beside it, as this one has read already.
+ENGINE_BYTES, WORKERS = 100_000_000, 0
 TITLE = "What agents keep on this machine"
 OF_NO_AGENT = "of no agent that has a table: read by this form, outcomes by what results say"
 FIRST_RUN = (
@@ -302,7 +304,8 @@ class Here:
         where = without_user(self._url)
         if self._url != self._settings.http.url:
             raise ConnectionError(f"no collector answers at {where}: start one there with misstep up")
-        environ = os.environ | {"MISSTEP_MEMORY": f"{min(self._settings.memory, ENGINE_BYTES)}B"}
+        memory = f"{min(self._settings.memory, ENGINE_BYTES)}B"
+        environ = os.environ | {"MISSTEP_MEMORY": memory, "MISSTEP_WORKERS": str(WORKERS)}
         started = subprocess.Popen(
             [sys.executable, "-P", "-m", "collector", "collector"], stderr=subprocess.DEVNULL, env=environ
         )

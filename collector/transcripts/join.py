@@ -179,6 +179,8 @@ class Joiner:
         for item in items:
             if not isinstance(item, dict):
                 continue
+            if row.below:
+                item = {row.below: item}
             inside = at if item is record else Plain(item)
             if row.item and not self._fit(row.item, inside):
                 continue

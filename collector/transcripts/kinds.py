@@ -26,10 +26,10 @@ def by_content(found: Iterable[Found]) -> list[Found]:
     return in_order(one for rank, one in ranked if any(rank[:2]))
 
 
-def _rank(found: Found) -> tuple[bool, bool, bool, int, int, bool]:
+def _rank(found: Found) -> tuple[bool, bool, bool, int, int, bool, bool]:
     calls, known = _taken(found)
     of = found.agent
-    return calls > 0, known > 0 and _is_named(found), not of.form, calls, known, of.any_agent
+    return calls > 0, known > 0 and _is_named(found), not of.form, calls, known, of.any_agent, not of.like
 
 
 def _is_named(found: Found) -> bool:

@@ -40,6 +40,7 @@ WRITTEN = re.compile(
     re.IGNORECASE,
 )
 COMMANDS = re.compile(r"(?:full_?)?(?:command|cmd|commands|script|shell_command|bash_command)", re.IGNORECASE)
+PATCH = "*** Begin Patch"  # what follows is of files
 HERE = re.compile(r"<<-?\s{0,20}(['\"]?)(\w{1,60})\1[^\n]{0,500}\n")
 RUNNERS = r"(?:go|cargo|npm|yarn|pnpm|bun|dotnet|mvn|gradle|mix|make)"
 TEST_RUN = re.compile(rf"\b(?:pytest|py\.test|jest|vitest|mocha|rspec|phpunit|ctest|{RUNNERS} (?:run )?test)\b")
@@ -98,7 +99,7 @@ def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str,
     if one.operation == "tool" and (loaded := one.context.get("lessons")) is not None:
         attributes["lessons.loaded"] = loaded[:NAME_CHARS]
     params = report.get("params")
-    if isinstance(params, str) and report.get("tool_kind") == "command":
+    if isinstance(params, str) and report.get("tool_kind") == "command" and PATCH not in params:
         params = {"command": params}  # as most agents have it
     if params is not None:
         sent["params"] = kept_params(agent, params)
@@ -197,7 +198,10 @@ def kept_params(agent: Agent, params: Any, depth: int = 0) -> Any:
 def _command(value: Any) -> Any:
     if isinstance(value, list):
         return [_command(one) for one in value[:50]]
-    text, at, kept = as_text(value) or "", 0, []
+    text, mark, patch = (as_text(value) or "").partition(PATCH)
+    if mark:
+        text += f"{mark} ({len(patch)} characters)"
+    at, kept = 0, []
     while found := HERE.search(text, at):
         stop = _end(text, found[2], found.end())
         kept.append(f"{text[at : found.start()]}< {found[2]} ({stop - found.end()} characters)\n")

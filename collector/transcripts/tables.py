@@ -51,7 +51,7 @@ STORE_FIELDS = {
 }  # fmt: skip
 READ_FIELDS = {
     "tells": TEXT, "kind": TEXTS, "where": TABLE, "each": TEXT, "item": TABLE, "id": TEXTS, "as": TEXT, "open": TEXTS,
-    "first": BOOL, "fields": TABLE, "next": BOOL,
+    "first": BOOL, "fields": TABLE, "next": BOOL, "below": TEXT,
 }  # fmt: skip
 # What every table reads in the same way: the reader of files puts it there.
 FIELDS = {
@@ -101,6 +101,7 @@ class Read:
     open: tuple[Reader, ...]
     first: bool
     next: bool  # an item has the item after it as `next`
+    below: str  # a name under which the item stands, where it is the record itself in another version
     fields: tuple[tuple[str, tuple[Reader, ...]], ...]
 
 
@@ -112,6 +113,7 @@ class Agent:
     title: str
     any_agent: bool  # of a form that agents share: read where a file is named that no other table takes
     form: str  # the table of that form, also of an agent that is like it
+    like: str  # the table that this one repeats, but for what it says itself
     telemetry: str  # the source that its telemetry is recognised as
     service: str
     keeps_days: int
@@ -216,6 +218,7 @@ def _agent(table: dict[str, Any], form: str) -> Agent:
         title=table["title"],
         any_agent=table.get("any_agent", False),
         form=form,
+        like=table.get("like", ""),
         telemetry=table.get("telemetry", table["id"]),
         service=table["service"],
         keeps_days=table.get("keeps_days", 0),
@@ -279,6 +282,7 @@ def _read(row: Mapping[str, Any]) -> Read:
         open=_readers(row.get("open", ())),
         first=row.get("first", False),
         next=row.get("next", False),
+        below=row.get("below", ""),
         fields=_fields(row.get("fields", {})),
     )
 
