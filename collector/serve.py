@@ -27,12 +27,12 @@ from collector.alerts.send import send
 from collector.alerts.together import ALONE
 from collector.alerts.trying.backtest import LookedBack
 from collector.api.alert_routes import ALERT_ROUTES
-from collector.api.apply import APPLY_ROUTES, Applying
+from collector.api.apply import APPLY_ROUTES, Apply
 from collector.api.audit_routes import AUDIT_ROUTES
 from collector.api.auditing import note_answer
 from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.excerpts import EXCERPT_ROUTES
-from collector.api.forget import FORGET_ROUTES, Forgetting
+from collector.api.forget import FORGET_ROUTES, Forget
 from collector.api.guard import guard
 from collector.api.health import HEALTH_ROUTES, health
 from collector.api.mcp_route import ask_mcp
@@ -40,6 +40,7 @@ from collector.api.people import PEOPLE_ROUTES
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes
 from collector.api.rule_routes import RULE_ROUTES
+from collector.api.runs import Runs
 from collector.api.token_routes import TOKEN_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.clustered import nothing, older_of, publisher_of, reach_of, reads_of, sharing_of
@@ -291,6 +292,13 @@ def _application(
         engine.read_again()
         parts.store.count_again()
 
+    def applied() -> Callable[[int], Apply]:
+        with_rules = another()
+        return lambda _: Apply(parts.store, with_rules, renamed, audit, reach())
+
+    def forgotten(until_ns: int) -> Forget:
+        return Forget(parts.store, renamed, reach(), until_ns)
+
     audit = audit_log(settings, engine.scrub)
     reach = reach_of(settings, parts.store, parts.publisher)
     errands = sharing.errands if sharing else None
@@ -309,8 +317,8 @@ def _application(
         "forward": forward,
         "scrub": engine.scrub,
         "backups": Backups(parts.store),
-        "applying": Applying(parts.store, another, parts.writer, renamed, audit, reach, errands),
-        "forgetting": Forgetting(parts.store, parts.writer, renamed, reach, errands),
+        "applying": Runs("sanitise", applied, parts.writer, errands),
+        "forgetting": Runs("forget", lambda: forgotten, parts.writer, errands),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,

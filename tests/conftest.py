@@ -22,6 +22,8 @@ import pytest
 
 import dashboard
 from collector import patterns
+from collector.cluster.client import Cluster
+from collector.cluster.tables import Layout, make
 from collector.engine.duckdb.store import Store
 from tests.clickhouse import Front
 from tests.forked import Forked, Streams, finished
@@ -261,6 +263,15 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     front = Front(tmp_path_factory.mktemp("clickhouse"), free_port()).start()
     yield front
     front.kill()
+
+
+@pytest.fixture
+def cluster(clickhouse: Front) -> Iterator[Cluster]:
+    """A database of it with the tables of a cluster."""
+    opened = Cluster(clickhouse.database())
+    make(opened, Layout(), 90 * 86_400)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

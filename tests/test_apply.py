@@ -15,7 +15,8 @@ import duckdb
 import httpx
 import pytest
 
-from collector.api.apply import Apply, Applying
+from collector.api.apply import Apply
+from collector.api.runs import Runs
 from collector.columns import COLUMNS, TABLES
 from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
@@ -307,11 +308,11 @@ def test_whoever_asks_meanwhile_is_told_of_the_same_run(tmp_path: Path) -> None:
     store = Store.open("duckdb://:memory:")
     rules = _with_rule(tmp_path)
 
-    def slow() -> Pipeline:
+    def slow() -> Callable[[int], Apply]:
         time.sleep(0.2)
-        return rules
+        return lambda _: Apply(store, rules)
 
-    applying = Applying(store, slow, Writer(store, Journal(None), Upkeep(store, Retention(1 << 62))), lambda: None)
+    applying = Runs("sanitise", slow, Writer(store, Journal(None), Upkeep(store, Retention(1 << 62))))
     with ThreadPoolExecutor(3) as pool:
         [run] = set(pool.map(lambda _: applying.begin(), range(3)))
     assert applying.begin() is run

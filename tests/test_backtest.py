@@ -160,6 +160,7 @@ def test_another_threshold_asks_the_store_nothing(store: Store, monkeypatch: pyt
     asked: list[str] = []
 
     class Counting:
+        materializes = True
         version = ""
 
         def rows(self, sql: str, *about: Any, **more: Any) -> list[dict[str, Any]]:

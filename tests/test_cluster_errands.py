@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from collector.api.apply import Apply
 from collector.api.forget import Forget
 from collector.cluster import reach as reaching
-from collector.cluster.client import Cluster
+from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.errands import Errands
 from collector.cluster.reach import Reach, _spans
 from collector.cluster.shared import Shared
@@ -41,14 +42,6 @@ from tests.test_publishing import publish, same
 KEY = "k" * 32
 OLD = NOW - 5 * DAY
 WHERE = ("transcript", "both", None)
-
-
-@pytest.fixture
-def cluster(clickhouse: Front) -> Iterator[Cluster]:
-    opened = Cluster(clickhouse.database())
-    make(opened, Layout(), 90 * 86_400)
-    yield opened
-    opened.close()
 
 
 def told(number: int, **more: Any) -> Any:
@@ -215,12 +208,13 @@ def test_hours_are_read_some_at_a_time_and_large_ones_in_parts() -> None:
 class Runs:
     def __init__(self) -> None:
         self.begun: list[int] = []
-        self.refuses = False
+        self.refuses = self.busy = False
 
     def run(self, at_ns: int) -> None:
         if self.refuses:
             raise Rejected("its rules are not those of its files: start it again", 409)
         self.begun.append(at_ns)
+        self.busy = True
 
 
 def test_an_errand_is_done_once_by_each_and_again_after_a_failure(cluster: Cluster) -> None:
@@ -244,18 +238,28 @@ def test_an_errand_is_done_once_by_each_and_again_after_a_failure(cluster: Clust
     look(1, other)
     assert (own.begun, theirs.begun) == ([], [at_ns]), "who asks begins by itself"
     asking.done("forget", at_ns)
-    clock[0] += 30 * SECOND
+    clock[0] += 300 * SECOND
     look(1, other)
-    assert theirs.begun == [at_ns], "it may be in progress"
-    clock[0] += 40 * SECOND
+    assert theirs.begun == [at_ns], "it is in progress"
+    tries = []
+    for second in range(200):  # it fails, later and later again
+        theirs.busy = False
+        clock[0] += SECOND
+        other.look()
+        tries += [second] if theirs.busy else []
+    assert [later - earlier for earlier, later in pairwise(tries)] == [4, 8, 16, 32, 60, 60]
+    begun = len(theirs.begun)
+    theirs.busy = False
     theirs.refuses = True
+    clock[0] += 60 * SECOND
     look(1, other)
-    theirs.refuses = False
+    assert len(theirs.begun) == begun
     shared[1].again()
     other, theirs = joined(1)  # it was killed, and starts again
     look(1, other)
     assert theirs.begun == [at_ns]
     other.done("forget", at_ns)
+    theirs.busy = False
     for _ in range(2):
         clock[0] += 100 * SECOND
         shared[1].again()
@@ -264,6 +268,33 @@ def test_an_errand_is_done_once_by_each_and_again_after_a_failure(cluster: Clust
     assert (own.begun, theirs.begun) == ([], [at_ns])
     for store in stores:
         store.close()
+
+
+def test_a_day_that_another_collector_tidies_is_waited_for(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ClickHouse merges no day in which an older part is still to be changed: here by a statement that never ends."""
+    store = Store.open("duckdb://:memory:")
+    event = {"event_id": 1, "time_ns": OLD, "received_ns": OLD, "service": "x", "collector": "me"}
+    tidying = Reach(cluster, Back(store), "me", lambda: lambda: True)
+    cluster.insert("events_rows", [event | {"version": time.time_ns()}], "older")
+    cluster.run("alter table events_rows delete where throwIf(event_id = 1)", settings={"mutations_sync": "0"})
+    cluster.insert("events_rows", [event | {"version": time.time_ns()}], "newer")
+    run, codes = cluster.run, list[int]()
+
+    def ending(*given: Any, **more: Any) -> bytes:
+        try:
+            return run(*given, **more)
+        except ClusterError as error:
+            codes.append(error.code)
+            if len(codes) == 2:
+                run("kill mutation where database = currentDatabase() sync")
+            raise
+
+    monkeypatch.setattr(cluster, "run", ending)
+    assert len(list(tidying.tidied())) == 4
+    assert codes == [388, 388]
+    parts = "select count() as n, sum(rows) as rows from system.parts where database = currentDatabase() and active"
+    assert cluster.rows(f"{parts} and table = 'events_rows'") == [{"n": 1, "rows": 1}]
+    store.close()
 
 
 def test_on_shards_rows_are_where_their_shard_is(cluster: Cluster) -> None:

@@ -136,6 +136,7 @@ def cases(deep: bool) -> list[Any]:
 class Both:
     """A store that asks each statement of DuckDB and of ClickHouse, and compares what they say."""
 
+    materializes = False
     version = "both"
 
     def __init__(self, store: Store, cluster: ClusterReads) -> None:

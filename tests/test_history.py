@@ -150,6 +150,8 @@ def test_history_is_what_was_measured_then(store: Store, cases: list[Case], seed
 class Keeping:
     """The store, with the names of what it kept; without room it keeps nothing."""
 
+    materializes = True
+
     def __init__(self, store: Store, *, room: bool) -> None:
         self.kept: list[str] = []
         self.rebuilding = False

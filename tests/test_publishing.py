@@ -6,7 +6,7 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,6 @@ from tests.reports import batch, made, pieces, report
 from tests.search import EXAMPLES
 
 KINDS = ("log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "request")
-
-
-@pytest.fixture
-def cluster(clickhouse: Front) -> Iterator[Cluster]:
-    """A cluster with its tables."""
-    opened = Cluster(clickhouse.database())
-    make(opened, Layout(), 90 * 86_400)
-    yield opened
-    opened.close()
 
 
 def plain(rows: list[dict[str, Any]]) -> list[str]:

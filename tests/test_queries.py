@@ -310,6 +310,7 @@ def test_a_page_of_events_is_limited_once(store: Store, limit: int) -> None:
     asked: list[str] = []
 
     class Listening:
+        materializes = True
         version = ""
 
         def rows(self, sql: str, params: Any = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:

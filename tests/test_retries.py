@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,10 @@ def test_storms_are_what_the_definition_says(store: Store, seed: int) -> None:
         events.append(limited(number, at, **fields) if dice.random() < 0.8 else event(number, time_ns=at))
     holding(store, events)
     window, least = dice.choice([10, 60]) * SECOND, dice.choice([2, 5, 10])
-    found = [tuple(row[name] for name in STORM) for row in storms(EVER, window, least, limit=1000).rows(store)]
-    assert sorted(found) == expected_storms(events, window, least)
+    asked = storms(EVER, window, least, limit=1000)
+    told = asked.rows(store)
+    assert sorted(tuple(row[name] for name in STORM) for row in told) == expected_storms(events, window, least)
+    assert replace(asked, sql=asked.at_once).rows(store) == told
 
 
 def test_storms_are_found_among_more_errors_than_the_engine_handles_at_once(store: Store) -> None:

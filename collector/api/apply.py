@@ -7,7 +7,6 @@ with the next call. Deleted rows stay in the file until it is copied, so the wor
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
@@ -23,28 +21,26 @@ from collector.access import MAINTAIN, check_json
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.api.rewritten import rewritten
+from collector.api.runs import Run
 from collector.audit import AuditLog
 from collector.columns import Row
 from collector.engine.duckdb import rewrite
 from collector.engine.duckdb.store import Store
-from collector.journal.writer import Writer
 from collector.pipeline import Pipeline
 from collector.report import as_report, as_row
 
 if TYPE_CHECKING:
-    from collector.cluster.errands import Errands
     from collector.cluster.reach import Reach
 
 SLICE = 2_000  # rows per transaction; ingest continues in between
 PASSES = 5  # reports that arrive meanwhile may be folded with rows not yet processed
 KEEPS = {RIGHT: MAINTAIN, WHOLE: True}
-ERRAND = "sanitise"  # its name among the collectors of a cluster
-
-log = structlog.get_logger()
 
 
-class Apply:
-    """One run over the store. `step` does a slice and returns whether there is more; not thread-safe."""
+class Apply(Run):
+    """One run over the store, slice by slice."""
+
+    failure = "stored events could not be sanitised again"
 
     def __init__(
         self,
@@ -53,29 +49,16 @@ class Apply:
         renamed: Callable[[], None] = lambda: None,
         audit: AuditLog | None = None,
         reach: Reach | None = None,
-        done: Callable[[], None] = lambda: None,
     ) -> None:
         """`renamed` is called after names were rewritten, so that cached ones are read again; `reach` is what only a
-        cluster has; `done` is called at the end.
+        cluster has.
         """
-        self._store, self._renamed, self._audit, self._reach, self._done = store, renamed, audit, reach, done
+        super().__init__()
+        self._store, self._renamed, self._audit, self._reach = store, renamed, audit, reach
         # Columns of former dimensions may contain secrets too.
         self._pipeline = replace(pipeline, dimensions=store.dimensions)
-        self._work = self._all()
-        self.state = "running"  # done, failed
         self.done = self.rows = self.changed = 0
         self.redacted: Counter[str] = Counter()
-
-    def step(self) -> bool:
-        """Does the next slice."""
-        try:
-            next(self._work)
-        except StopIteration:
-            self.state = "done"
-        except Exception as error:  # rewritten rows stay; the next call continues
-            log.error("stored events could not be sanitised again", kind=type(error).__name__, error=str(error)[:500])
-            self.state = "failed"
-        return self.state == "running"
 
     def told(self) -> dict[str, Any]:
         """Progress, and what was cut."""
@@ -101,7 +84,6 @@ class Apply:
         else:
             raise RuntimeError(f"rules still cut after {PASSES} passes")
         yield from rewritten(self._store, self._reach)
-        self._done()
 
     def _far(self, reach: Reach) -> Iterator[None]:
         """What only the cluster has: of events, whole sessions come back in which anything is cut."""
@@ -164,55 +146,6 @@ class Apply:
                 return json.dumps(json.loads(clean["params"]), ensure_ascii=False, sort_keys=True)
         name = column if column in ("session", "service", "source") else "message"
         return str(as_row(self._pipeline.again(as_report({name: text}), self.redacted))[name])
-
-
-class Applying:
-    """The run in a running collector, done by its writer between requests."""
-
-    def __init__(
-        self,
-        store: Store,
-        pipeline: Callable[[], Pipeline],
-        writer: Writer,
-        renamed: Callable[[], None],
-        audit: AuditLog | None = None,
-        reach: Callable[[], Reach | None] = lambda: None,
-        errands: Errands | None = None,
-    ) -> None:
-        """`pipeline` creates one for the writer's thread, or raises Rejected; `reach` makes what reaches a cluster's
-        rows, whose `errands` all its collectors do.
-        """
-        self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
-        self._audit, self._reach, self._errands = audit, reach, errands
-        self.current: Apply | None = None
-        self._lock = threading.Lock()
-        if errands:
-            errands.join(ERRAND, self)
-
-    def begin(self) -> Apply:
-        """The run in progress, or a new one, in a cluster of all its collectors. Raises Rejected, Unavailable."""
-        with self._lock:
-            if self.current is None or self.current.state != "running":
-                pipeline = self._pipeline()
-                self._begin(pipeline, self._errands.ask(ERRAND) if self._errands else 0)
-            assert self.current
-            return self.current
-
-    def run(self, at_ns: int) -> None:
-        """Begins a run that was asked of another collector, unless one is in progress. Raises Rejected."""
-        with self._lock:
-            if self.current is None or self.current.state != "running":
-                self._begin(self._pipeline(), at_ns)
-
-    def _begin(self, pipeline: Pipeline, at_ns: int) -> None:
-        errands = self._errands
-
-        def done() -> None:
-            if errands:
-                errands.done(ERRAND, at_ns)
-
-        self.current = Apply(self._store, pipeline, self._renamed, self._audit, self._reach(), done)
-        self._writer.between(self.current.step)
 
 
 @post(

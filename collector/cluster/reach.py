@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import groupby, islice
 from typing import Any, TypeVar
 
-from collector.cluster.client import Cluster
+from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.errands import DONE, KIND
 from collector.cluster.files import KIND as FILES
 from collector.cluster.tables import SHARDED, VERSIONED, home_of
@@ -26,6 +26,7 @@ SESSIONS = 200
 PAUSE_S = 0.2  # between looks whether all is published
 PATIENCE_S = 60.0
 TIDYING_S = 1_800.0  # for a day to become one part
+IN_USE = frozenset((384, 388))  # codes of ClickHouse: a part is merged or changed just now
 TIME = {"events": "time_ns", "kept_streaks": "started", "kept_chains": "time_ns"}
 OWN = "(collector = {me:String} or collector not in (select collector from collectors))"
 IMPORTED = "provenance in ('transcript', 'both') and received_ns <= {until:Int64}"
@@ -133,18 +134,31 @@ class Reach:
             days = PUBLISHED_DAYS.format(table=table, time=TIME[table])
             given = {"day": DAY, "me": self._me, "since": self._since}
             for row in self._rows(days, given):
-                self._tidy(f"{table}_rows", row["day"])
-                yield
+                yield from self._tidied(f"{table}_rows", row["day"])
 
-    def _tidy(self, table: str, day: int) -> None:
+    def _tidied(self, table: str, day: int) -> Iterator[None]:
         """Makes a day one part, in which each place has its last version; what is gone then needs no mark."""
         home = home_of(self._cluster, table) if table in SHARDED else table
-        given = {"optimize_throw_if_noop": "1", "mutations_sync": "2", "alter_sync": "2"}
         for statement in (
             f"optimize table {home} partition {day} final",
             f"alter table {home} delete in partition {day} where gone = 1",
         ):
+            until = time.monotonic() + TIDYING_S
+            while not self._taken(statement, last=time.monotonic() >= until):
+                time.sleep(PAUSE_S)
+                yield
+            yield
+
+    def _taken(self, statement: str, *, last: bool) -> bool:
+        """Runs it, unless the day is merged or changed just now, for another collector that does the same."""
+        given = {"optimize_throw_if_noop": "1", "mutations_sync": "2", "alter_sync": "2"}
+        try:
             self._cluster.run(statement, settings=given, timeout_s=TIDYING_S)
+        except ClusterError as error:
+            if error.code not in IN_USE or last:
+                raise
+            return False
+        return True
 
     def _replace(self, table: str, name: str, where: str, text: str, new: str) -> None:
         asked = {"text": text, "new": new}

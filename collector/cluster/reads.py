@@ -26,6 +26,7 @@ class ClusterReads:
     from what one collector holds would look whole, and be a part.
     """
 
+    materializes = False
     rebuilding = False
 
     def __init__(self, cluster: Cluster) -> None:

@@ -13,8 +13,6 @@ from sqlglot import exp
 Tree = Any  # a node of sqlglot, which knows only when it runs what it has
 
 
-# Windows of storms.sql that read rows as they come, which are sorted in DuckDB: the order that they rely on.
-AS_THEY_COME = {"as_sorted": ("number", "time_ns"), "as_placed": ("place",)}
 FLAGS = (
     exp.Predicate, exp.And, exp.Or, exp.Not, exp.Boolean, exp.LogicalAnd, exp.LogicalOr, exp.RegexpLike, exp.StartsWith,
 )  # fmt: skip
@@ -194,13 +192,6 @@ def _replaced(tree: Tree) -> None:
         tree.set("by_name", None)
 
 
-def _sorted(tree: Tree) -> None:
-    """Windows of rows as they come, which are sorted in DuckDB (query/sql/storms.sql)."""
-    for window in list(tree.find_all(exp.Window)):
-        if (order := AS_THEY_COME.get(window.name)) and window.arg_key == "windows":
-            window.set("order", exp.Order(expressions=[exp.Ordered(this=exp.column(name)) for name in order]))
-
-
 def _not_materialized(tree: Tree) -> None:
     """ClickHouse 26.9 reads what WITH materializes before it is complete where it is read more than once."""
     for each in tree.find_all(exp.CTE):
@@ -221,5 +212,5 @@ def _is_flag(node: Tree) -> bool:
 
 STRUCTURE: tuple[Callable[[Tree], None], ...] = (
     _replaced, _without_hours, _by_name, _half_joins, _without_nulls, _unnested, _signed, _named,
-    _flags, _sorted, _not_materialized,
+    _flags, _not_materialized,
 )  # fmt: skip

@@ -16,6 +16,8 @@ UPKEEP_EVERY_S = 60  # no agent fills a tenth of the size limit in a minute
 class Reads(Protocol):
     """The part of the store that queries need. While `version` stays the same, so do answers."""
 
+    materializes: bool  # computes what WITH names once, however often it is mentioned
+
     @property
     def version(self) -> str: ...
 

@@ -275,16 +275,17 @@ def storms(
     chosen = f"state = '{state}'" if state in STORM_STATES else "true"
     if {word.removeprefix("-") for word in sort} <= {*NARROW}:
         chosen += f" order by {order_by(sort, NARROW, ('started',))} limit {limit + 1}"
-    sql = load("storms").format(
-        keys="".join(f'"{name}", ' for name in keys),
-        source=_errors(wide, *keys),
-        where=wide.where(),
-        chosen=chosen,
-        least=least,
-        window=window_ns,
-        slots=SLOTS,
-        minute=MINUTE,
-    )
+    told = {
+        "keys": "".join(f'"{name}", ' for name in keys),
+        "source": _errors(wide, *keys),
+        "where": wide.where(),
+        "chosen": chosen,
+        "least": least,
+        "window": window_ns,
+        "slots": SLOTS,
+        "minute": MINUTE,
+    }
+    sql, at_once = (load(name).format(**told) for name in ("storms", "storms_at_once"))
     params = wide.params() | {"from_ns": selection.start_ns, "to_ns": selection.until_ns}
     asks = selection.reads_chains(*by)
-    return Statement(sql, params, order, limit, ("started", "ended"), of_kept=True, of_clock=asks)
+    return Statement(sql, params, order, limit, ("started", "ended"), of_kept=True, of_clock=asks, at_once=at_once)

@@ -31,6 +31,8 @@ class Statement:
 
     A limit is put around `sql` unless it is `limited` by itself, to `ROWS`. To apply a limit, the engine holds several
     times as many rows, and so many complete events do not fit into memory.
+
+    `at_once` is the same as `sql` where an engine computes what WITH names for each mention of it.
     """
 
     sql: str
@@ -41,22 +43,24 @@ class Statement:
     of_kept: bool = False
     of_clock: bool = False
     limited: bool = False
+    at_once: str = ""
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
         """Up to `limit` + 1 rows: the additional one shows that there are more."""
         params = {**self.params, "most_rows": self.limit + 1}
-        return store.rows(self._ordered(), params, timeout_s=timeout_s)
+        return store.rows(self._ordered(store), params, timeout_s=timeout_s)
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
         """Up to `limit` rows as an Arrow IPC stream, times as timestamps with nanoseconds in UTC."""
         stamps = ", ".join(f"make_timestamp_ns({name})::timestamptz_ns as {name}" for name in self.times)
         shape = f"* replace ({stamps})" if stamps else "*"
         params = {**self.params, "most_rows": self.limit}
-        return store.arrow(f"select {shape} from ({self._ordered()})", params, timeout_s=timeout_s)
+        return store.arrow(f"select {shape} from ({self._ordered(store)})", params, timeout_s=timeout_s)
 
-    def _ordered(self) -> str:
+    def _ordered(self, store: Reads) -> str:
         limit = "" if self.limited else f" limit {ROWS}"
-        return f"select * from ({self.sql}) order by {self.order}{limit}"
+        sql = self.sql if store.materializes else self.at_once or self.sql
+        return f"select * from ({sql}) order by {self.order}{limit}"
 
 
 class Answer(Protocol):

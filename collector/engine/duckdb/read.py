@@ -122,6 +122,8 @@ def _found(
 class Reader:
     """Queries to one database, from any thread."""
 
+    materializes = True
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._confining = Confining()
