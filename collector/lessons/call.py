@@ -21,7 +21,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that failed or was denied, with the successes among the next calls of its session and sub-agent, in order.
+    """A call that failed or was denied. `following`: the successes among the next calls of its session and sub-agent,
+    in order, where they were asked for.
 
     `scope` is the repository, else the service. `tokens` and `cost_usd` are those of the model request that asked for
     it, None where they are not told; `duration_ms` is the call's own.
@@ -52,7 +53,7 @@ def failure(row: Mapping[str, Any]) -> Failure:
         row["time_ns"],
         row["scope"],
         row["session"],
-        _call(row),
+        call(row),
         row["error_class"],
         row["service"],
         row["source"],
@@ -62,12 +63,12 @@ def failure(row: Mapping[str, Any]) -> Failure:
         row["duration_ms"],
         row["tokens"],
         row["cost_usd"],
-        tuple(_call(each) for each in row["following"] or ()),
-        row["project"],
+        project=row["project"],
     )
 
 
-def _call(row: Mapping[str, Any]) -> Call:
+def call(row: Mapping[str, Any]) -> Call:
+    """A row of `following.sql`, or what a row of `failed_calls.sql` says of the call itself."""
     names: Sequence[str] = row["names"] or ()
     seconds = row.get("seconds") or 0.0
     return Call(row["tool"] or "", row["outcome"], row["tool_kind"], row["target"], tuple(sorted(names)), seconds)

@@ -79,17 +79,30 @@ class Candidate:
 
 def candidates(failures: Iterable[Failure], lessons: Lessons) -> list[Candidate]:
     """All of them, with the most failed calls first."""
-    found: dict[tuple[str, str, str, str], list[tuple[Kind, Failure]]] = {}
+    made = (_candidate(kind, same[0].scope, shape, same, lessons) for kind, shape, same in _alike(failures, lessons))
+    return sorted(_first_of_each(one for one in made if _holds(one)), key=lambda one: -len(one.failures))
+
+
+def recurring(failures: Iterable[Failure], lessons: Lessons) -> list[Failure]:
+    """The failures of kinds that look at what followed, of a shape that failed in several sessions."""
+    found = {
+        one.event_id: one
+        for kind, _, same in _alike(failures, lessons)
+        if kind.next != "none" and any(one.session != same[0].session for one in same)
+        for one in same
+    }
+    return list(found.values())
+
+
+def _alike(failures: Iterable[Failure], lessons: Lessons) -> Iterator[tuple[Kind, str, Sequence[Failure]]]:
+    """The failures of each kind, scope, tool and shape, with the kind and the shape."""
+    found: dict[tuple[str, str, str, str], tuple[Kind, str, list[Failure]]] = {}
     for one in failures:
         for kind in lessons.kinds:
             if of_kind(kind, one) and (shape := shape_of(kind, one, lessons)):
                 tool = one.call.tool if kind.by_tool else ""
-                found.setdefault((kind.kind, one.scope, tool, shape), []).append((kind, one))
-    made = (
-        _candidate(same[0][0], scope, shape, [one for _, one in same], lessons)
-        for (_, scope, _, shape), same in found.items()
-    )
-    return sorted(_first_of_each(one for one in made if _holds(one)), key=lambda one: -len(one.failures))
+                found.setdefault((kind.kind, one.scope, tool, shape), (kind, shape, []))[2].append(one)
+    yield from found.values()
 
 
 def _candidate(kind: Kind, scope: str, shape: str, failures: Sequence[Failure], lessons: Lessons) -> Candidate:

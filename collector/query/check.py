@@ -12,7 +12,7 @@ from collector.engine.duckdb.arrow import arrow_stream
 from collector.lessons.call import Call, Failure
 from collector.lessons.kinds import lessons
 from collector.lessons.next import worked_next
-from collector.query.failed_calls import failed_calls
+from collector.query.failed_calls import failed_calls, followed
 from collector.query.filters import BadParameter, Selection
 from collector.query.retries import relation
 from collector.query.statement import Row, load
@@ -78,7 +78,7 @@ class Check:
         )
         tried = store.rows(sql, {**self.selection.params(), **self.like.bound}, timeout_s=timeout_s)
         found = failed_calls(store, self.selection, self.like.wanted, self.like.bound, timeout_s)
-        same = [one for one in found if self.like.has(one.call)]
+        same = followed(store, self.selection, [one for one in found if self.like.has(one.call)], timeout_s)
         return [_row(self.like, _counts(self.like, tried), same)]
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:

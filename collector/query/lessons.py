@@ -19,13 +19,13 @@ from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
 from collector.intervals import Interval
 from collector.lessons.call import Call, Failure
-from collector.lessons.candidates import Candidate, candidates, filled, shape_of_command
+from collector.lessons.candidates import Candidate, candidates, filled, recurring, shape_of_command
 from collector.lessons.effect import Effect
 from collector.lessons.gates import Attempts, Evidence, Scope, gates, refusal
 from collector.lessons.kinds import Lessons, lessons
 from collector.lessons.shapes import path
 from collector.query.effects import effects
-from collector.query.failed_calls import failed_calls
+from collector.query.failed_calls import failed_calls, followed
 from collector.query.filters import Selection
 from collector.query.hours import counted
 from collector.query.lesson_marks import marks
@@ -109,6 +109,8 @@ def evidence(store: Reads, selection: Selection, timeout_s: float = 30) -> list[
     table = lessons()
     wanted = "outcome = 'denied' or error_class in (select unnest($classes))"
     failures = failed_calls(store, selection, wanted, {"classes": table.classes}, timeout_s)
+    told = {one.event_id: one for one in followed(store, selection, recurring(failures, table), timeout_s)}
+    failures = [told.get(one.event_id, one) for one in failures]
     found = [one for one in candidates(failures, table) if len(one.sessions) > 1][:MOST_CANDIDATES]
     if not found:
         return []
