@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -358,3 +360,36 @@ def test_what_swe_agent_writes_into_a_file_is_not_kept(tmp_path: Path) -> None:
     assert [json.loads(one["params"]) for one in calls][2] == {"command": "make test"}
     assert len(calls) == 3
     assert canary not in repr(calls)
+
+
+def test_a_session_of_hermes_stands_in_three_stores(tmp_path: Path) -> None:
+    """Local models give ids such as `call_0` again: for another call, then, and each store has times of its own."""
+    messages: list[dict[str, Any]] = []
+    for command in ("make", "make test", "make"):
+        function = {"name": "terminal", "arguments": json.dumps({"command": command})}
+        messages.append(
+            {"role": "assistant", "tool_calls": [{"id": "call_0", "type": "function", "function": function}]}
+        )
+        messages.append({"role": "tool", "tool_call_id": "call_0", "content": '{"output": "x", "exit_code": 2}'})
+    document(tmp_path / "sessions/session_S1.json", {"session_id": "S1", "messages": messages})
+    timed = [{**one, "timestamp": f"2026-10-03T10:11:{place}.5"} for place, one in enumerate(messages, 10)]
+    lines(tmp_path / "sessions/S1.jsonl", *timed)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as database:
+        database.execute("create table sessions(id, model, parent_session_id)")
+        database.execute("create table messages(id, session_id, role, content, tool_call_id, tool_calls, timestamp)")
+        database.execute("insert into sessions values ('S1', 'm', null)")
+        for place, one in enumerate(messages):
+            calls = json.dumps(one["tool_calls"]) if "tool_calls" in one else None
+            row = (
+                place,
+                "S1",
+                one["role"],
+                one.get("content"),
+                one.get("tool_call_id"),
+                calls,
+                1_791_022_271.7 + place,
+            )
+            database.execute("insert into messages values (?, ?, ?, ?, ?, ?, ?)", row)
+        database.commit()
+    assert told(tmp_path, "hermes") == [("S1", "terminal", "error", "CommandFailedError")] * 3
+    assert read(tmp_path, "hermes")[1].repeated == 6

@@ -157,6 +157,26 @@ def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:
     assert read(tmp_path, "claude-code", Positions(kept))[1].unchanged == 1
 
 
+def test_a_call_whose_result_stands_elsewhere_has_its_outcome(tmp_path: Path) -> None:
+    """A session that was ended during a call, and resumed in a file of its own; a message that was written again."""
+    begun = [use("toolu_1", command="ls"), answer("toolu_1", "a"), use("toolu_2", command="make", second=2)]
+    resumed = [
+        {**one, "sessionId": "T"} for one in (*begun, answer("toolu_2", "Exit code 2\nno rule", 9, is_error=True))
+    ]
+    lines(tmp_path / "claude/projects/p/S.jsonl", *begun)
+    lines(tmp_path / "claude/projects/p/T.jsonl", *resumed)
+    sent, count = read(tmp_path / "claude", "claude-code")
+    reports = [(one["call_id"], one["outcome"]) for one in received(sent)]
+    assert reports == [("toolu_1", "ok"), ("toolu_2", "unknown"), ("toolu_2", "error")]
+    assert (count.calls, count.repeated, count.outcomes["unknown"]) == (2, 1, 0)
+    call = {"id": "glob__call_1", "name": "glob", "args": {}, "status": "executing"}
+    done = {**call, "status": "success", "result": [{"functionResponse": {"response": {"output": "a"}}}]}
+    messages = [{"type": "gemini", "id": "m", "timestamp": f"2026-10-03T08:15:0{n}Z", "toolCalls": [one]}
+                for n, one in enumerate((call, done, done))]  # fmt: skip
+    lines(tmp_path / "gemini/tmp/p/chats/session-1.jsonl", {"sessionId": "S", "kind": "main"}, *messages)
+    assert [one["outcome"] for one in read(tmp_path / "gemini", "gemini-cli")[0]] == ["ok"]
+
+
 def test_broken_lines_and_unknown_kinds_are_counted(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "S.jsonl", use("toolu_1", command="ls"), answer("toolu_1", "a"), {"type": "novelty"}, {"type": "tag"}

@@ -39,7 +39,7 @@ COUNTED_FIRST = 64 << 20  # of so many bytes, calls are counted before anybody i
 WATCH_S, LOOK_AGAIN = 3.0, 10  # between looks at known files; every so many looks, new ones are searched for
 START_S, END_S = 60.0, 30.0
 # Of a collector that is started for an import, which answers no queries: what its engine may use, and no process that
-# reads beside it, as this one has read already.
+# reads beside it, as this one does.
 ENGINE_BYTES, WORKERS = 100_000_000, 0
 TITLE = "What agents keep on this machine"
 OF_NO_AGENT = "of no agent that has a table: read by this form, outcomes by what results say"

@@ -52,6 +52,7 @@ class Joined:
     parts: dict[str, Any]
     began_ns: int
     time_ns: int
+    number: int = 0  # of the calls in this file that have this id
     done: bool = False
 
     @property
@@ -88,6 +89,7 @@ class Joiner:
         self._open: dict[tuple[str, str], Joined] = {}
         self._requests: dict[str, Joined] = {}
         self._copied: frozenset[str] | None = None
+        self._ids: Counter[tuple[str, str]] = Counter()  # of an agent with copies
         self.turns: set[str] = set()
 
     @property
@@ -218,8 +220,14 @@ class Joiner:
                 before.parts[row.name] = item
                 self._open[key] = before
                 return
-            yield before
+            if not row.open:  # else it was written again with its result
+                yield before
         joined = self._joined("tool", name, place, {row.name: item, "asked": record}, time_ns)
+        if before and row.open:
+            joined.place, joined.began_ns = before.place, before.began_ns
+        if self._agent.copies:
+            self._ids[key] += 1
+            joined.number = self._ids[key]
         if row.open and self._first(row.open, Plain(item)) is None:  # such a record has the result too
             joined.parts["result"], joined.done = item, True
             yield joined

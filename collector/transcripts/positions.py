@@ -55,9 +55,11 @@ class Positions:
         return known is not None and (known.size, known.changed_ns) == (found.size, found.changed_ns)
 
     def start(self, found: Found) -> tuple[int, dict[str, Any]]:
-        """Where to go on reading, and what was known there: the beginning, unless the file only grew."""
+        """Where to go on reading, and what was known there: the beginning, unless the file only grew, and nothing in
+        it is numbered.
+        """
         known = self._known.get(_name(found))
-        if known is None or found.store.form != "jsonl" or found.path.suffix == ".zst":
+        if known is None or found.store.form != "jsonl" or found.path.suffix == ".zst" or found.agent.copies:
             return 0, {}
         if found.size < known.size or found.inode != known.inode or known.head != _head(found.path, known.size):
             return 0, {}

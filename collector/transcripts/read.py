@@ -64,6 +64,7 @@ class Readings:
     counts: dict[str, Count] = field(default_factory=dict)
     _changed: list[Found] | None = None
     _seen: set[int] = field(default_factory=set)
+    _open: set[int] = field(default_factory=set)  # of these, those of which nothing is known of how they ended
     _turns: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def changed(self) -> list[Found]:
@@ -88,7 +89,6 @@ class Readings:
     def calls(self, found: Found) -> Iterator[dict[str, Any]]:
         """What is to be sent of one file. Remembers the file as read once all of it was taken."""
         count = self.counts.setdefault(found.agent.id, Count())
-        sent = 0
         spread = _Spread(found.changed_ns)
         try:
             for one in self._calls(found, count):
@@ -97,16 +97,27 @@ class Readings:
                 if one["time"] < self.since_ns:
                     self.older_calls += one["operation"] == "tool"
                     continue
-                key = key64(found.agent.id, one["operation"], *one["same"])
-                if key in self._seen:
-                    count.repeated += 1
-                    continue
-                self._seen.add(key)
-                count.add(one)
-                sent += 1
-                yield one
+                if self._is_new(one, found.agent.id, count):
+                    count.add(one)
+                    yield one
         except Exception:  # a broken file, whatever it is, costs no other; the error may quote it, and is not told
             count.failed += 1
+
+    def _is_new(self, sent: dict[str, Any], agent: str, count: Count) -> bool:
+        """Whether nothing was sent of this call yet, or only that it began."""
+        key, is_open = key64(agent, sent["operation"], *sent["same"]), sent["outcome"] == "unknown"
+        if key not in self._seen:
+            self._seen.add(key)
+            if is_open:
+                self._open.add(key)
+            return True
+        if is_open or key not in self._open:
+            count.repeated += 1
+            return False
+        self._open.discard(key)
+        count.calls -= 1
+        count.outcomes["unknown"] -= 1
+        return True
 
     def _calls(self, found: Found, count: Count) -> Iterator[dict[str, Any]]:
         start, context = self.positions.start(found)

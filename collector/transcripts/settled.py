@@ -105,14 +105,20 @@ def _envelope(agent: Agent, one: Joined, report: Report, file: str) -> dict[str,
         sent["params"] = kept_params(agent, params)
         if sent["params"] != params:
             sent["params_digest"] = digest(params)
-    if call_id := report.get("call_id"):
-        unique = agent.unique_ids or uniqueness(call_id, report.get("tool", "")) == UNIQUE
-        sent["same"] = [call_id if unique else f"{call_id} {one.began_ns}"]
-    else:
-        sent["same"] = [f"{one.context.get('session', '')} {one.place} {one.began_ns} {digest(params)}"]
+    sent["same"] = [_same(agent, one, report.get("call_id"), report.get("tool", ""), params)]
     _failure(agent, report, sent, attributes)
     sent["more"] = attributes
     return sent
+
+
+def _same(agent: Agent, one: Joined, call_id: str | None, tool: str, params: Any) -> str:
+    """What is equal wherever this call is read again: in a copy of the file, or in another store of the agent."""
+    session = one.context.get("session", "")
+    if not call_id:
+        return f"{session} {one.place} {one.began_ns} {digest(params)}"
+    if agent.unique_ids or uniqueness(call_id, tool) == UNIQUE:
+        return call_id
+    return f"{session} {call_id} {one.number} {digest(params)}" if agent.copies else f"{call_id} {one.began_ns}"
 
 
 def _failure(agent: Agent, report: Report, sent: dict[str, Any], attributes: dict[str, Any]) -> None:

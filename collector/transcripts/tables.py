@@ -36,6 +36,7 @@ OWN_FIELDS = {
     "keeps_days": INT,
     "patterns": TEXT,
     "unique_ids": BOOL,
+    "copies": BOOL,
     "local_times": BOOL,
     "private": TEXTS,
     "quotes": TEXTS,
@@ -118,6 +119,7 @@ class Agent:
     service: str
     keeps_days: int
     unique_ids: bool
+    copies: bool  # a session stands in several of its stores, with other times
     local_times: bool  # times without a zone are of the machine that wrote them
     private: Wanted
     quotes: tuple[re.Pattern[str], ...]
@@ -223,6 +225,7 @@ def _agent(table: dict[str, Any], form: str) -> Agent:
         service=table["service"],
         keeps_days=table.get("keeps_days", 0),
         unique_ids=table.get("unique_ids", False),
+        copies=table.get("copies", False),
         local_times=table.get("local_times", False),
         private=words_and_globs(tuple(table.get("private", ()))),
         quotes=tuple(re.compile(one) for one in table.get("quotes", ())),
