@@ -64,7 +64,7 @@ site: modules ## docs/ as a site with search, into site/
 	$(BIN)/python docs/site/prepare.py .venv/pages
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet .venv/pages site
 
-facts: $(LOCKED) ## what follows from each class, from schemas/taxonomy.toml into the SDK
+facts: $(LOCKED) ## what follows from each class and what it is called, from schemas/taxonomy.toml into the SDK
 	$(BIN)/python tests/sdk_facts.py
 
 demo: $(LOCKED) ## sends realistic traffic to the collector that `make run` started

@@ -27,7 +27,8 @@ ALL: dict[str, Any] = {
     },
     "image": {"repository": "r.example.org/misstep", "digest": f"sha256:{'a' * 64}"},
     "imagePullSecrets": [{"name": "pull"}],
-    "settings": {"retention": "90d", "workers": 2, "forward_raw": True, "metrics_services": "a,b"},
+    "settings": {"retention": "90d", "workers": 2, "forward_raw": True, "metrics_services": "a,b",
+                 "queue": 67108864, "retention_size": 20000000000, "metrics_settle": 0.5},
     "extraEnv": [{"name": "MISSTEP_LANGFUSE_URL", "value": "https://lf.example.org"}],
     "rules": {"existingSecret": "rules"},
     "persistence": {"storageClass": "fast", "size": "5Gi"},
@@ -113,6 +114,15 @@ def test_the_program_takes_what_it_is_given(values: dict[str, Any]) -> None:
         for variable in container["env"]:
             assert isinstance(variable.get("value", ""), str), variable
     assert one
+
+
+def test_a_setting_is_taken_as_it_was_written() -> None:
+    [container] = of("StatefulSet", rendered(ALL))["spec"]["template"]["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    assert {name: given[f"MISSTEP_{name.upper()}"] for name in ALL["settings"]} == {
+        "retention": "90d", "workers": "2", "forward_raw": "true", "metrics_services": "a,b",
+        "queue": "67108864", "retention_size": "20000000000", "metrics_settle": "0.5",
+    }  # fmt: skip
 
 
 def test_one_collector_has_one_volume_and_nothing_else_keeps_data() -> None:

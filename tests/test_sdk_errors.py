@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from misstep_sdk import errors
+from misstep_sdk import convert, errors
 from misstep_sdk.errors import AgentError
 from misstep_sdk.facts import FACTS
 from misstep_sdk.masking import masked
 
+from collector.classify.taxonomy import key
 from tests.doors import only, taken
 from tests.sdk_facts import FACTS as FILE
-from tests.sdk_facts import ROOT, written
+from tests.sdk_facts import NAMES, ROOT, written, written_names
 
 SECRETS = {
     "github": "gh" + "p_" + "a1B2" * 9,
@@ -62,6 +63,12 @@ CATEGORIES = {
 
 def test_the_facts_are_those_of_the_taxonomy() -> None:
     assert Path(FILE).read_text() == written(), "run `make facts`"
+    assert NAMES.read_text() == written_names(), "run `make facts`"
+
+
+@pytest.mark.parametrize("name", ["RateLimitError", "rate_limit", "BadRequestException", "Error", "Exception", "E-1"])
+def test_names_are_compared_as_the_collector_compares_them(name: str) -> None:
+    assert convert.key(name) == key(name)
 
 
 def test_every_class_of_the_taxonomy_is_there_and_no_other() -> None:

@@ -99,6 +99,14 @@ def test_counts_survive_a_crash(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mistakes.json"]
 
 
+def test_the_sessions_of_longest_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("misstep_sdk.mistakes.MOST_SESSIONS", 2)
+    tracker = MistakeTracker()
+    for number, name in enumerate(["a", "b", "a", "c"]):
+        tracker.record(name, "error", tool="edit", mistake=True, time_ns=number)
+    assert [tracker.count(name) for name in "abc"] == [2, 0, 1]
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"counts": 1})])
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "mistakes.json"

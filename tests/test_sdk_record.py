@@ -6,11 +6,15 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import misstep_sdk as misstep
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from misstep_sdk import Recorder, Tools, errors, streams
 from misstep_sdk.streams import model_stream, model_stream_async
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -21,6 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from collector.columns import Row
 from tests.doors import NOW, pipeline, stored
+from tests.search import searching
 
 SECRET = "gh" + "p_" + "a1B2" * 9
 
@@ -47,6 +52,60 @@ class Recorded:
     def only(self) -> Row:
         (event,) = self.events()
         return event
+
+
+def refused_by_a_server() -> httpx.HTTPStatusError:
+    return httpx.HTTPStatusError("403", request=httpx.Request("GET", "http://h"), response=httpx.Response(403))
+
+
+class Misread(errors.ToolError):
+    """An author's own, whose parent is no mistake."""
+
+    facts = errors.ToolError.facts._replace(mistake=True)
+
+
+# What tools raise: by class, by library, and texts in which the collector sees more than the library does.
+FAILURES: tuple[BaseException, ...] = (
+    errors.NoChangeError("same"), errors.CommandFailedError(1, "no"), errors.McpToolError("no"), Misread("odd"),
+    errors.ToolPermissionError("no"), errors.UserInterruptError("stop"), errors.TimeoutError("slow"),
+    FileNotFoundError(2, "No such file or directory", "a"), ValueError("no such file or directory: 'a.py'"),
+    RuntimeError("Permission denied"), RuntimeError("anything"), KeyError("path"),
+    TypeError("f() missing 1 required positional argument: 'a'"), UnicodeError("invalid start byte"),
+    OSError(36, "File name too long"), asyncio.CancelledError(),
+    ConnectionResetError("reset"), json.JSONDecodeError("Expecting value", "", 0), refused_by_a_server(),
+)  # fmt: skip
+
+
+@searching(0.3)  # each example has some thirty calls
+@given(
+    calls=st.lists(
+        st.tuples(st.sampled_from(["s1", "s2"]), st.sampled_from([None, *FAILURES]), st.sampled_from(["a", "b", None])),
+        min_size=1, max_size=30,
+    )
+)  # fmt: skip
+def test_the_collector_counts_what_the_tracker_counts(
+    calls: list[tuple[str, BaseException | None, str | None]],
+) -> None:
+    """Random sessions through the library and the wire: mistakes in a row after each call, whatever was raised."""
+    recorded, tracker = Recorded(), misstep.MistakeTracker()
+    for name, exception, target in calls:
+        with (
+            suppress(BaseException),
+            misstep.session(name, tracker=tracker),
+            recorded.recorder.tool_call("edit", {}, target=target),
+        ):
+            if exception:
+                raise exception
+    running: dict[str, int] = {}
+    for event in sorted(recorded.events(), key=lambda event: event["time_ns"]):
+        name = event["session"]
+        if event["outcome"] == "ok":
+            running[name] = 0
+        elif event["mistake"]:
+            running[name] = running.get(name, 0) + 1
+        assert event["reported_streak"] == running.get(name, 0), event
+    for name in {name for name, _, _ in calls}:
+        assert tracker.count(name) == running.get(name, 0)
 
 
 @pytest.fixture
@@ -102,6 +161,7 @@ def test_an_exception_goes_on_and_is_told(recorded: Recorded) -> None:
         (errors.RateLimitError(6, status_code=429), "error", "RateLimitError"),
         (errors.DiffApplyFailedError("no match"), "error", "DiffApplyFailedError"),
         (RuntimeError("anything"), "error", "ToolExecutionError"),
+        (refused_by_a_server(), "error", "ToolPermissionError"),
     ],
 )
 def test_an_exception_has_its_outcome(

@@ -9,7 +9,7 @@ from collector.report import Report
 
 def add_class(taxonomy: Taxonomy, report: Report) -> None:
     """Adds the class and what follows from it; for cancelled and denied calls only if there is evidence for one."""
-    outcome = report.get("outcome")
+    outcome, mistake = report.get("outcome"), report.pop("mistake", None)  # as its agent counts it
     if outcome in ("ok", "unknown", None):
         return
     evidence = _evidence(report)
@@ -25,7 +25,7 @@ def add_class(taxonomy: Taxonomy, report: Report) -> None:
     report.update(
         {"domain": facts.domain, "category": facts.category, "error_class": name, "classified_by": by,
          "attribution": facts.attribution, "recovery": facts.recovery,
-         "mistake": facts.mistake and outcome == "error",
+         "mistake": (facts.mistake if mistake is None else mistake) and outcome == "error",
          "retryable": facts.retryable if declared is None else declared}
     )  # fmt: skip
     report.setdefault("severity", facts.severity)

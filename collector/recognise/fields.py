@@ -97,7 +97,7 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
         as_int,
     ),
     **dict.fromkeys(("duration_ms", "cost_usd"), as_float),
-    **dict.fromkeys(("retryable_declared", "fatal"), as_bool),
+    **dict.fromkeys(("retryable_declared", "fatal", "mistake"), as_bool),
     "params": as_params,
     "suggestion": as_lines,
     "sequence": _sequence,

@@ -121,7 +121,6 @@ COLUMNS_WITH_KEYS = COLUMNS.keys() - {
     "classified_by",
     "attribution",
     "recovery",
-    "mistake",
     "retryable",
     "fingerprint",
     "template",

@@ -1,9 +1,7 @@
-"""For authors of agents: errors that the model, the person and the telemetry each understand, and calls that are
-recorded.
+"""For authors of agents: errors that the model, the person and the telemetry each understand, and recorded calls.
 
 `errors` has the classes, `tool` and `tool_call` record calls of tools, `model_request` and `model_stream` those of
-models, `session`
-says whose they are, `retry` repeats what may work, `MistakeTracker` counts mistakes in a row.
+models, `session` says whose they are, `retry` repeats what may work, `MistakeTracker` counts mistakes in a row.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ Outcome = Literal["ok", "error", "cancelled", "denied", "unknown"]
 IDLE_NS = 3_600 * 1_000_000_000  # a pause longer than this ends every streak of the session
 SESSION_LIMIT = 3  # Roo Code asks the person after three mistakes
 TARGET_LIMIT = 2  # and shows the error of a diff after two on one file
+MOST_SESSIONS = 10_000  # that are remembered
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,9 @@ class MistakeTracker:
     """Mistakes in a row per session, and per tool and target inside it; a sub-agent's are its own.
 
     A success of the scope ends its streak; a pause of more than an hour of the session ends all; other errors, denied
-    and
-    cancelled calls change nothing. `on_limit` is called each time that a limit is reached. With `file` the counts
-    survive a crash:
-    they are written after each call that changes them, beside the file and renamed.
+    and cancelled calls change nothing. `on_limit` is called each time that a limit is reached. With `file` the counts
+    survive a crash: they are written after each call that changes them, beside the file and renamed. Of the sessions
+    that had a call most recently, 10,000 are remembered.
     """
 
     def __init__(
@@ -79,7 +79,10 @@ class MistakeTracker:
         now_ns = self._clock() if time_ns is None else time_ns
         if now_ns - self._newest.get(session, now_ns) > IDLE_NS:
             self._counts.pop(session, None)
-        self._newest[session] = max(now_ns, self._newest.get(session, now_ns))
+        self._newest[session] = max(now_ns, self._newest.pop(session, now_ns))  # the last in the dictionary now
+        if len(self._newest) > MOST_SESSIONS:
+            self._counts.pop(longest_ago := next(iter(self._newest)), None)
+            del self._newest[longest_ago]
         scopes = [_scope(subagent)] + ([_scope(subagent, tool, target)] if target is not None else [])
         counts = self._counts.setdefault(session, {})
         missed = outcome == "error" and mistake

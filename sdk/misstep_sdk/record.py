@@ -149,6 +149,7 @@ class Recorded:
             told["http.response.status_code"] = error.status_code
         self._span.set_attributes(told)
         if outcome == "error":
+            self._span.set_attribute("misstep.mistake", error.facts.mistake)  # as the tracker counts it
             self._span.set_status(StatusCode.ERROR, message)
         event: dict[str, Any] = {"exception.type": type(exception or error).__name__, "exception.message": message}
         if exception is not None and exception.__traceback__:
@@ -283,9 +284,9 @@ def failure_said(result: Any) -> str | None:
 
 
 def _outcome(exception: BaseException | None, error: AgentError | None) -> Outcome:
-    stopped = exception if exception is not None else error
-    if stopped is not None and was_cancelled(stopped):
+    said = exception if exception is not None else error
+    if said is not None and was_cancelled(said):
         return "cancelled"
-    if isinstance(error, errors.ToolPermissionError):
+    if isinstance(said, errors.ToolPermissionError):  # by whoever raised it; what a server refuses is an error
         return "denied"
     return "error" if error is not None else "ok"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import stamina
 
 from misstep_sdk.convert import as_agent_error, was_cancelled
-from misstep_sdk.sessions import attempting
+from misstep_sdk.sessions import attempting, refuse_generator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,11 +21,12 @@ def retry(
     """A decorator: up to `attempts` calls within `timeout` seconds, sync or async; the last exception is raised.
 
     An error is repeated if its recovery is `retry` and it is retryable; after its `retry_after`, else after
-    `wait_initial`, doubled
-    each time, with jitter. Put it around what is recorded, so that each attempt is a call of its own.
+    `wait_initial`, doubled each time, with jitter. Put it around what is recorded, so that each attempt is a call of
+    its own. Raises TypeError for a generator, whose items cannot be taken back.
     """
 
     def decorate(function: Function) -> Function:
+        refuse_generator(function, "repeated")
         tries = functools.partial(
             stamina.retry_context,
             on=delay,

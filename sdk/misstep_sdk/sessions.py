@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from misstep_sdk.mistakes import MistakeTracker
 
@@ -64,3 +66,9 @@ def attempting(number: int) -> Iterator[None]:
         yield
     finally:
         _attempt.reset(token)
+
+
+def refuse_generator(function: Callable[..., Any], done: str) -> None:
+    """Raises TypeError for a generator function: what fails among its items cannot be `done`."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function.__name__} is a generator, which cannot be {done}: do it around what it iterates")

@@ -19,8 +19,7 @@ def configure(
     """Sends what is recorded as `service` to the collector at `endpoint`; also works, without sending, while none runs.
 
     `endpoint` is else `OTEL_EXPORTER_OTLP_ENDPOINT`, else Misstep's on this machine; `token` is an ingest token. If the
-    program has a
-    provider of the OpenTelemetry SDK already, that one gets a second exporter and keeps its resource.
+    program has a provider of the OpenTelemetry SDK already, that one gets a second exporter and keeps its resource.
     """
     base = endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ENDPOINT
     headers = {"authorization": f"Bearer {token}"} if token else None

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast, overload
 
 from misstep_sdk.convert import as_agent_error
 from misstep_sdk.record import Recorder, ToolCall
+from misstep_sdk.sessions import refuse_generator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,8 +51,8 @@ class Tools:
         `name`.
 
         `target` is the parameter that says what a call acts on. With `answer_errors` an exception that need not stop
-        the
-        conversation is not raised: the function returns its `to_llm_payload()`; fatal ones are raised as AgentError.
+        the conversation is not raised: the function returns its `to_llm_payload()`; fatal ones are raised as
+        AgentError. A generator returns nothing to its caller: with `answer_errors` it is a TypeError.
         """
 
         def decorate(function: Function) -> Function:
@@ -155,6 +156,7 @@ def _async_generator(function: Callable[..., Any], begins: _Begins) -> Callable[
 
 def answering(function: Function) -> Function:
     """The function with errors as results: its `to_llm_payload()` of what is not fatal; what is fatal is raised."""
+    refuse_generator(function, "answered for")
 
     @functools.wraps(function)
     def answers(*args: Any, **kwargs: Any) -> Any:

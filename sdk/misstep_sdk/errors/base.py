@@ -38,14 +38,11 @@ class AgentError(Exception):
     """An error that the model, the person and the telemetry each understand.
 
     Catch it by class: by domain (`ToolError`), by category (`FileOperationError`) or by name. A class of your own
-    inherits what
-    its parent's row in Misstep's taxonomy says; override `facts` where it differs.
+    inherits what its parent's row in Misstep's taxonomy says; override `facts` where it differs.
 
     `tool` is the tool that failed, `target` what it acted on, `suggestion` what the model should do, `recommendations`
-    the same
-    in steps, `retry_after` seconds to wait before another attempt. `retryable` and `fatal` replace what the class says:
-    whether
-    trying again may help, changed or not, and whether the conversation must stop.
+    the same in steps, `retry_after` seconds to wait before another attempt. `retryable` and `fatal` replace what the
+    class says: whether trying again may help, changed or not, and whether the conversation must stop.
     """
 
     facts: ClassVar[Facts] = FACTS["UnknownError"]  # those of a domain or category are its most general class's
@@ -106,9 +103,7 @@ class AgentError(Exception):
         return self._user_message or self.message
 
     def to_llm_payload(self) -> dict[str, Any]:
-        """What to hand to the model as the tool's result: what went wrong, what to do, and whether trying again may
-        help.
-        """
+        """What to hand to the model as the tool's result: what went wrong, what to do, whether to try again."""
         payload: dict[str, Any] = {
             "ok": False,
             "error": self.message,
