@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, TypedDict, cast
 
 from collector.columns import Row
 
-Twin = Sequence[str]  # a role, and the columns whose values both twins have
-
 
 class Report(TypedDict, total=False):
     """The columns are those of `events` in schemas/events.sql, which says what they mean; users' dimensions

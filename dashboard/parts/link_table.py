@@ -29,7 +29,6 @@ Kind = Literal["text", "number", "share", "bars", "time"]
 To = Callable[[dict[str, Any]], str]
 MOST_ROWS = 200  # on one page
 MOST_TEXT = 400  # characters of a cell
-MOST_ANSWERED = 10_000  # rows of an answer of the API
 ROWS = 20
 MAY_LAST = {"lasting", "not_known_yet"}
 SMALL_TEXT = 18  # widest text on a phone, in characters
