@@ -9,7 +9,7 @@ import pytest
 
 from collector.decode.record import Record, SpanEvent
 from collector.recognise.messages import unflattened
-from collector.recognise.readers import Around, at_path, needs, parsed, reader
+from collector.recognise.readers import ANY, Around, at_path, needs, parsed, reader
 from collector.tables import schemas
 
 RECORD = Record(
@@ -54,6 +54,9 @@ FORMS = {
     "flat#path": "f",
     "given.*.value": {"city": "X", "at.night": 7},
     "absent.*.value": None,
+    "any:*.PATH,given.at*": "f",
+    "any:*given[._]city*,*fatal": "X",
+    "any:nothing,other.*": None,
     "quoted#": 'call "1"',
     "plain#": "call_1",
     "digits#": "17",
@@ -90,6 +93,8 @@ def test_a_form_of_a_key(key: str) -> None:
 
 def shape(key: str) -> str:
     """A form without its names: `metadata#exitCode` and `map#exitCode` are one."""
+    if key.startswith(ANY):
+        return ANY
     return re.sub(r"[\w.]+", "a", key) if key[0] != "@" else key.partition("#")[0]
 
 

@@ -43,6 +43,7 @@ NAMED = {
     r"|too many (?:turns|steps|iterations))",
 }
 
+ANY = "any:"  # before globs of names: the first attribute that has one
 HIDDEN_CHARS, HIDDEN_DEPTH = 100, 3
 HIDING = frozenset((str, dict, list))  # the types of values that can be placeholders, or hold some
 
@@ -225,6 +226,8 @@ def needs(key: str) -> tuple[str, ...]:
 def _plain_reader(head: str) -> Reader:
     if head in _SPECIAL:
         return _SPECIAL[head]
+    if head.startswith(ANY):
+        return _any_reader(head)
     if "*" in head:
         start, _, end = head.partition("*")
         return lambda record, around: _between(record.attributes, start, end)
@@ -235,6 +238,20 @@ def _plain_reader(head: str) -> Reader:
         event, _, attribute = head.partition(">")
         return lambda record, around: _span_event(record, event, attribute)
     return lambda record, around: record.attributes.get(head)
+
+
+@cache
+def any_named(key: str) -> re.Pattern[str]:
+    """Names of the attributes of which such a key, or its head, gives the first: `any:*.tool.name,*.toolName`."""
+    globs = key.partition("~")[0].partition("#")[0].removeprefix(ANY).split(",")
+    return re.compile("|".join(map(fnmatch.translate, globs)), re.IGNORECASE)
+
+
+def _any_reader(head: str) -> Reader:
+    named = any_named(head).fullmatch
+    return lambda record, around: next(
+        (value for name, value in record.attributes.items() if named(name) and present(value)), None
+    )
 
 
 _SPECIAL: dict[str, Reader] = {

@@ -24,7 +24,7 @@ SPOKEN = {
     "link": ("session",),
 }
 EVIDENCE_OF = {
-    "tool": EVIDENCE_LISTS,
+    "tool": (*EVIDENCE_LISTS, "error_output"),
     "model": tuple(one for one in EVIDENCE_LISTS if one not in ("outputs", "schemas", "exits")),
 }
 WEAK = ("@name", "=")  # keys that every record has

@@ -77,9 +77,9 @@ def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tupl
 
 def _vocabulary(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What the conventions' tables say of attributes that they alone define, in their order: columns and evidence by
-    their keys, and the globs of content and noise.
+    their keys, what frameworks return for failures, and the globs of content and noise.
     """
-    words: dict[str, Any] = {"fields": {}, "outcome": {}, "content": [], "noise": []}
+    words: dict[str, Any] = {"fields": {}, "outcome": {"error_output": []}, "content": [], "noise": []}
     for table in sorted(tables.values(), key=lambda one: -one.get("order", 50)):
         if not table.get("vocabulary"):
             continue
@@ -87,6 +87,7 @@ def _vocabulary(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
             for name in names:
                 keys = filter(is_standard, listed(table.get(part, {}).get(name) or []))
                 words[part][name] = list(dict.fromkeys([*words[part].get(name, ()), *keys]))
+        words["outcome"]["error_output"] += table.get("outcome", {}).get("error_output", ())
         words["content"] += table.get("content", ())
         words["noise"] += table.get("noise", ())
     return words
@@ -114,7 +115,7 @@ def source_of(table: dict[str, Any], standard: dict[str, Any] | None = None) -> 
         scopes=glob(match.get("scope", ())),
         versions=glob(match.get("version", ())),
         events=glob(match.get("events", ())),
-        markers=frozenset(match.get("attributes", ())),
+        markers=words_and_globs(tuple(match.get("attributes", ()))),
         routes=frozenset(match.get("routes", ())),
         rows=rows,
         moments=any("moment" in row.signals for row in rows),

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from collector.recognise.readers import Reader, needs, present
+from collector.recognise.readers import ANY, Reader, any_named, needs, present
 from collector.recognise.readings import (
     Reading,
     Wanted,
@@ -42,10 +42,12 @@ class Condition(NamedTuple):
     read: Reader
     wanted: bool | Wanted
 
-    def known(self, scope: str, attributes: Container[str]) -> bool | None:
+    def known(self, scope: str, attributes: Collection[str]) -> bool | None:
         """Whether it holds for every record of this scope with these attributes; None if that depends on the record."""
         if self.key == "@scope":
             return holds(self.wanted, scope)
+        if self.key.startswith(ANY):
+            return None if any(map(any_named(self.key).fullmatch, attributes)) else self.wanted is False
         needed = needs(self.key)
         return None if not needed or any(key in attributes for key in needed) else self.wanted is False
 
@@ -116,10 +118,15 @@ class Source:
     scopes: re.Pattern[str] | None
     versions: re.Pattern[str] | None
     events: re.Pattern[str] | None
-    markers: frozenset[str]
+    markers: Wanted
     routes: frozenset[str]
     rows: tuple[Row, ...]
     moments: bool  # some row is of events of spans
+
+    @property
+    def marked(self) -> bool:
+        """Whether attributes alone can show that a record is of this table."""
+        return bool(self.markers.words)
 
     def made(self, scope: str, version: str) -> bool:
         """Whether a scope of this name and version is this agent's."""
@@ -138,8 +145,12 @@ class Source:
 class Candidates(NamedTuple):
     """Rows of one table to try in order, each with what its `*` matched in the name."""
 
-    markers: frozenset[str] | None  # a record must have one of these attributes; None: no condition
+    markers: Wanted | None  # a record must have one of these attributes; None: no condition
     rows: tuple[tuple[Row, str], ...]
+
+    def may_take(self, attributes: Iterable[str]) -> bool:
+        """Whether records with these attributes may be of the table."""
+        return self.markers is None or any(map(self.markers.has, attributes))
 
 
 @dataclass(slots=True)
@@ -170,10 +181,10 @@ class Plan:
         return found
 
     def _fitted(self, signal: str, name: str, attributes: Mapping[str, Any]) -> Iterator[Fitting]:
-        for markers, rows in self.rows(signal, name):
-            if markers is not None and markers.isdisjoint(attributes):
+        for candidates in self.rows(signal, name):
+            if not candidates.may_take(attributes):
                 continue
-            for row, captured in rows:
+            for row, captured in candidates.rows:
                 known = [(one, one.known(self.scope, attributes)) for one in row.where]
                 if all(holds is not False for _, holds in known):
                     yield Fitting(row, captured, tuple(one for one, holds in known if holds is None))
@@ -187,7 +198,7 @@ class Plan:
                 continue
             if self.claimed or self._is_named(source, signal, name):
                 yield Candidates(None, rows)
-            elif source.markers:
+            elif source.marked:
                 yield Candidates(source.markers, rows)
 
     def _is_named(self, source: Source, signal: str, name: str) -> bool:
@@ -220,13 +231,13 @@ class Sources:
         named = next((source for source in self.sources if _has_service(source, service)), None)
         if claimant := self._claimant(named, scope, version):
             return Plan(True, (claimant,), scope, beside=self._beside(claimant, scope))
-        free = tuple(source for source in self.sources if source.events or source.markers or source is named)
+        free = tuple(source for source in self.sources if source.events or source.marked or source is named)
         return Plan(False, free, scope, named)
 
     def _beside(self, claimant: Source, scope: str) -> Plan | None:
         if not claimant.ai_sdk:
             return None
-        others = [source for source in self.sources if AI_OPERATION in source.markers and source is not claimant]
+        others = [source for source in self.sources if source.markers.has(AI_OPERATION) and source is not claimant]
         return Plan(False, tuple(others), scope) if others else None
 
     def _claimant(self, named: Source | None, scope: str, version: str) -> Source | None:
