@@ -6,6 +6,7 @@ The collector looks more closely at everything that arrives; this is for logs an
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 MASK = "[redacted]"
@@ -43,10 +44,11 @@ def masked(value: Any, deep: int = 0) -> Any:
 
 def _names_secret(key: Any, held: Any) -> bool:
     """Numbers and flags are no secrets: `max_token: 4096`, `password: true`."""
-    return isinstance(held, (str, bytes, dict, list)) and bool(held) and bool(_SECRET_KEY.search(_lowered(key)))
+    return isinstance(held, (str, bytes, dict, list)) and bool(held) and _is_secret(str(key)[:200])
 
 
-def _lowered(key: Any) -> str:
-    """The key's name, lower but for the capital that begins a last word, so that `sessionToken` ends in a word."""
-    name = str(key)[:200]
-    return name if name.endswith("Token") and name != "Token" else name.lower()
+@lru_cache(maxsize=1_024)  # tools have few parameters
+def _is_secret(name: str) -> bool:
+    # Lower but for the capital that begins a last word, so that `sessionToken` ends in a word.
+    lowered = name if name.endswith("Token") and name != "Token" else name.lower()
+    return bool(_SECRET_KEY.search(lowered))

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,5 +136,6 @@ class MistakeTracker:
             raise ValueError(f"{file} is not a file of a MistakeTracker ({error}); remove it to begin anew") from None
 
 
+@lru_cache(maxsize=4_096)
 def _scope(*parts: str | None) -> str:
     return json.dumps(parts)
