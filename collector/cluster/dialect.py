@@ -64,7 +64,7 @@ def _type(value: object) -> str:
         case float():
             return "Float64"
         case list() | tuple():
-            return f"Array({_type(value[0]) if value else 'String'})"
+            return f"Array({_type(max(value)) if value else 'String'})"  # the largest id needs most bits
     return "String"
 
 

@@ -23,6 +23,8 @@ COLUMNS = (
     "input_tokens", "output_tokens", "cost_usd", "started", "ended", "seconds", "strip",
 )  # fmt: skip
 PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
+# Among events of one time: one number is compared faster than two.
+IN_INSTANT = "place::hugeint * 4294967296 * 4294967296 + event_id"
 TOLD = {
     "agent": f"arg_max(agent, {PLACE})", "model": f"arg_max(model, {PLACE})", "calls": "count(*)",
     **{name: f"count(*) filter (outcome = '{outcome}')" for name, outcome in OUTCOMES.items()},
@@ -83,5 +85,6 @@ def _ends(selection: Selection, among: str = "") -> str:
         last=LAST,
         rated=selection.rated(),
         idle=IDLE_NS,
+        place=IN_INSTANT,
     )
     return f"ends as materialized ({written})"

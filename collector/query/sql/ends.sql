@@ -22,13 +22,12 @@ select whose as ended_whose, outcome as last_outcome, error_class as last_class,
   end as state,
   case when state = 'error' then last_class end as ended_in
 from (
-  select whose, max(heard_ns) as heard_ns, max(ended_ns) as ended_ns,
-    arg_max(last.id, {{'counts': last.counts, 'time': ended_ns, 'place': last.place, 'id': last.id}}) as last_id
+  select whose, max(heard_ns) as heard_ns, max(ended_ns) as ended_ns, arg_max(id, {{'counts': counts, 'time': ended_ns, 'place': place}}) as last_id
   from (
-    select lately.whose, ended_ns, max(heard_ns) as heard_ns,
-      arg_max({{'counts': counts, 'place': place, 'id': event_id}}, {{'place': place, 'id': event_id}}) as last
+    select lately.whose, any_value(ended_ns) as ended_ns, max(heard_ns) as heard_ns, max({place}) as place, arg_max(event_id, {place}) as id,
+      arg_max(counts, {place}) as counts
     from lately join ended on lately.whose = ended.whose and lately.kind = ended.kind and lately.time_ns = ended.ended_ns
-    group by lately.whose, lately.kind, ended_ns
+    group by lately.whose, lately.kind
   )
   group by whose
 ) as last join (
