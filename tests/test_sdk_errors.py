@@ -233,6 +233,8 @@ PLAIN_KEYS = [
 @pytest.mark.parametrize("key", SECRET_KEYS)
 def test_a_value_under_a_secret_name_is_masked(key: str) -> None:
     assert masked({"a": [{key: "hunter2 hunter2"}]}) == {"a": [{key: "[redacted]"}]}
+    logged = errors.ToolExecutionError("it failed").to_log_entry({key: "hunter2 hunter2"})
+    assert logged["params"] == {key: "[redacted]"}
 
 
 @pytest.mark.parametrize("key", PLAIN_KEYS)

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from misstep_sdk import Limit, MistakeTracker
 
@@ -31,7 +31,21 @@ CALLS = st.fixed_dictionaries(
 )
 
 
+def told(outcome: str, step: int = 1, **more: str | bool | None) -> tuple[Event, int]:
+    call = {"session": "s1", "subagent": None, "tool": "edit", "target": "/a", "outcome": outcome, "mistake": True}
+    return call | more, step
+
+
+ALL_KINDS = [
+    *(told("error") for _ in range(3)), told("ok"), told("error"), told("cancelled"), told("denied"), told("unknown"),
+    told("error", mistake=False), told("error", target="/b"), told("ok", target="/b"), told("error"), told("error"),
+    told("error", subagent="helper"), told("ok", subagent="helper"), told("error", HOUR), told("error", HOUR + 1),
+    told("error", session="s2", tool="read"), told("ok", target=None), told("error", target=None),
+]  # fmt: skip
+
+
 @searching(0.3)  # each example has sixty calls at most
+@example(calls=ALL_KINDS)
 @given(calls=st.lists(st.tuples(CALLS, STEPS), min_size=1, max_size=60))
 def test_streaks_of_the_tracker_are_those_of_the_collector(store: Store, calls: list[tuple[Event, int]]) -> None:
     """Every run of mistakes of either scope, with its length."""

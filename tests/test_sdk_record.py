@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import misstep_sdk as misstep
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from misstep_sdk import Recorder, Tools, errors, streams
 from misstep_sdk.streams import model_stream, model_stream_async
@@ -22,6 +22,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv.attributes import error_attributes, exception_attributes, http_attributes
+from opentelemetry.trace import SpanKind, StatusCode
 
 from collector.columns import Row
 from tests.doors import NOW, pipeline, stored
@@ -77,6 +80,7 @@ FAILURES: tuple[BaseException, ...] = (
 
 
 @searching(0.3)  # each example has some thirty calls
+@example(calls=[("s1", each, "a") for each in (*FAILURES, None, *FAILURES)])
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from(["s1", "s2"]), st.sampled_from([None, *FAILURES]), st.sampled_from(["a", "b", None])),
@@ -384,6 +388,47 @@ def test_a_request_without_a_stream_is_told(recorded: Recorded) -> None:
 class Broken:
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("telemetry is broken")
+
+
+KNOWN = {
+    value
+    for module in (gen_ai_attributes, error_attributes, exception_attributes, http_attributes)
+    for name, value in vars(module).items()
+    if name.isupper() and isinstance(value, str)
+}
+OPERATIONS = {each.value for each in gen_ai_attributes.GenAiOperationNameValues}
+# What the conventions require of spans, which of these they are named after, and their kind.
+WANTED = {
+    "execute_tool": ({"gen_ai.operation.name", "gen_ai.tool.name"}, "gen_ai.tool.name", SpanKind.INTERNAL),
+    "chat": ({"gen_ai.operation.name", "gen_ai.provider.name"}, "gen_ai.request.model", SpanKind.CLIENT),
+}
+
+
+def test_spans_are_those_of_the_conventions(recorded: Recorded) -> None:
+    """Every attribute is one of the conventions' or of `misstep.`; names, kinds, errors and what is required fit."""
+    recorder = recorded.recorder
+    with misstep.session("task-1", agent="coder", subagent="helper", tracker=misstep.MistakeTracker()):
+        with recorder.tool_call("read", {"path": "a"}, call_id="c", target="a", mcp_server="files"):
+            pass
+        with suppress(errors.RateLimitError), recorder.tool_call("ask", {}):
+            raise errors.RateLimitError(3, status_code=429)
+        with recorder.model_request("gpt-5") as request:
+            request.used(input_tokens=5, output_tokens=1, cost_usd=0.25)
+            request.finished("stop")
+        list(model_stream(recorder, [], "gpt-5", provider="openai"))
+    spans = recorded.exporter.get_finished_spans()
+    assert len(spans) == 4
+    for span in spans:
+        told = dict(span.attributes or {})
+        for name in [*told, *(name for event in span.events for name in event.attributes or {})]:
+            assert name in KNOWN or name.startswith("misstep."), name
+        operation = str(told["gen_ai.operation.name"])
+        required, named_after, kind = WANTED[operation]
+        assert operation in OPERATIONS
+        assert required <= told.keys()
+        assert (span.name, span.kind) == (f"{operation} {told[named_after]}", kind)
+        assert ("error.type" in told) is (span.status.status_code is StatusCode.ERROR)
+    assert [span.attributes["gen_ai.request.stream"] for span in spans[3:] if span.attributes] == [True]
 
 
 def test_a_call_never_fails_because_of_telemetry(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SCOPE = "misstep_sdk"
 FRAMES = 16  # of a stack
+UNTOLD = "_OTHER"  # a provider of which nobody told the name: the conventions require one
 
 log = logging.getLogger("misstep_sdk")
 
@@ -63,9 +64,11 @@ class Recorder:
         """A context manager around one call, sync or async; `target` is what it acts on: a path, a command."""
         return ToolCall(self, name, arguments or {}, call_id, target, mcp_server)
 
-    def model_request(self, model: str, *, provider: str | None = None, operation: str = "chat") -> ModelRequest:
-        """A context manager around one request to a model, sync or async."""
-        return ModelRequest(self, model, provider, operation)
+    def model_request(
+        self, model: str, *, provider: str | None = None, operation: str = "chat", stream: bool = False
+    ) -> ModelRequest:
+        """A context manager around one request to a model, sync or async; `provider` is else the session's."""
+        return ModelRequest(self, model, provider, operation, stream=stream)
 
 
 class Recorded:
@@ -241,11 +244,14 @@ class ModelRequest(Recorded):
     kind = SpanKind.CLIENT
     of_model = True
 
-    def __init__(self, recorder: Recorder, model: str, provider: str | None, operation: str) -> None:
+    def __init__(
+        self, recorder: Recorder, model: str, provider: str | None, operation: str, *, stream: bool = False
+    ) -> None:
         super().__init__(recorder, f"{operation} {model}")
         self.model = model
         self.provider = provider
         self.operation = operation
+        self.stream = stream
 
     def used(
         self, *, input_tokens: int | None = None, output_tokens: int | None = None, cost_usd: float | None = None
@@ -254,7 +260,7 @@ class ModelRequest(Recorded):
         told = {
             "gen_ai.usage.input_tokens": input_tokens,
             "gen_ai.usage.output_tokens": output_tokens,
-            "gen_ai.usage.cost": cost_usd,
+            "misstep.cost_usd": cost_usd,
         }
         self._span.set_attributes({name: value for name, value in told.items() if value is not None})
 
@@ -268,6 +274,9 @@ class ModelRequest(Recorded):
         told["gen_ai.request.model"] = self.model
         if self.provider:
             told["gen_ai.provider.name"] = self.provider
+        told.setdefault("gen_ai.provider.name", UNTOLD)
+        if self.stream:
+            told["gen_ai.request.stream"] = True
         return told
 
 

@@ -91,7 +91,7 @@ def model_stream(
     recorder: Recorder, chunks: Iterable[Chunk], model: str, *, provider: str | None = None
 ) -> Iterator[Chunk]:
     """The same chunks; what becomes of the stream is recorded. Exceptions go on as they are."""
-    request, watch = recorder.model_request(model, provider=provider), Watch()
+    request, watch = recorder.model_request(model, provider=provider, stream=True), Watch()
     request.begin(inside=False)
     try:
         for chunk in chunks:
@@ -107,7 +107,7 @@ async def model_stream_async(
     recorder: Recorder, chunks: AsyncIterable[Chunk], model: str, *, provider: str | None = None
 ) -> AsyncIterator[Chunk]:
     """The same for async iteration."""
-    request, watch = recorder.model_request(model, provider=provider), Watch()
+    request, watch = recorder.model_request(model, provider=provider, stream=True), Watch()
     request.begin(inside=False)
     try:
         async for chunk in chunks:
