@@ -29,6 +29,7 @@ from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.write import put
 from collector.errors import Unavailable
 from collector.times import SECOND
+from tests import reports as reported
 from tests.clickhouse import Front
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.memory import commit
@@ -36,6 +37,7 @@ from tests.recorded import DAY, HOUR, NOW, failed, holding, mixed
 from tests.reports import batch, made, pieces, report
 from tests.search import EXAMPLES
 
+LATER = reported.NOW + 5 * DAY
 KINDS = ("log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "request")
 
 
@@ -330,6 +332,46 @@ def test_a_late_report_brings_its_session_back(cluster: Cluster) -> None:
     assert sorted(row["call_id"] for row in chains) == ["c0", "c1", "c3", "c9"]
     [denied] = cluster.rows("select length from kept_streaks where kind = 'denied' and scope = 'session'")
     assert denied["length"] == 1
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(6, 6 + max(1, EXAMPLES // 25)))
+def test_reports_that_come_days_late_correct_what_only_the_cluster_has(cluster: Cluster, seed: int) -> None:
+    """As they do in a store that has kept all: whatever tells of which session, call or trace they are."""
+    chance = random.Random(seed)
+    calls = [(chance.randrange(4), chance.randrange(3), chance.randrange(9), chance.choice(KINDS)) for _ in range(40)]
+    requests = pieces(made(calls), {"t0": "S0", "t2": "S1"}, chance)
+    late = requests[chance.randrange(len(requests) // 3, len(requests)) :]
+    alone, store = (Store.open("duckdb://:memory:") for _ in range(2))
+    store.publishing = True
+    for each, kept_ns in ((alone, 30 * DAY), (store, 2 * DAY)):
+        commit(each, [requests[: -len(late)]], Correlator(Lookup(each), fresh=True))
+        while each.keep_up():
+            pass
+        if each is store:
+            publish(store, cluster)
+        each.prune(LATER, kept_ns)
+    assert (store.count("events"), alone.count("events") > 9) == (0, True)
+
+    older = Older(cluster, Back(store), 2 * DAY, clock=lambda: LATER)
+    correlators = [(each, Correlator(Lookup(each), fresh=False)) for each in (alone, store)]
+    while late:
+        lot, late = late[: (size := chance.randrange(1, 9))], late[size:]
+        for request in lot:
+            request.received_ns = LATER
+            for one in request.reports:
+                one["received_ns"] = LATER
+        older(lot)
+        for each, correlator in correlators:
+            commit(each, [lot], correlator)
+        if chance.random() < 0.3:
+            publish(store, cluster)
+    for each in (alone, store):
+        while each.keep_up():
+            pass
+    publish(store, cluster)
+    same(alone, cluster)
+    alone.close()
     store.close()
 
 

@@ -5,7 +5,7 @@ import, or a report that comes days late. They are folded there as ever, publish
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -24,11 +24,14 @@ AROUND_NS = 2 * DAY  # of a session, what is nearer: streaks and chains end at a
 AGAIN_NS = 5 * MINUTE  # until a session is looked for again: retention may remove it every ten minutes
 PATIENCE_S = 10.0
 AWAY_NS = 15 * SECOND  # until a cluster that did not answer is asked again: meanwhile nothing is written
-REMEMBERED = 20_000  # sessions and calls that were looked for
+REMEMBERED = 20_000  # sessions, calls and traces that were looked for
+NAMED = ("session", "call_id", "trace_id")  # what tells of which session a report may be
 SESSIONS = """
   select distinct session from events
   where time_ns between {low:Int64} and {high:Int64}
-    and (session in {sessions:Array(String)} or call_id in {calls:Array(String)}) and session is not null
+    and (
+      session in {sessions:Array(String)} or call_id in {calls:Array(String)} or trace_id in {traces:Array(String)}
+    ) and session is not null
 """
 ROWS = """
   select {columns} from {table}
@@ -67,13 +70,12 @@ class Older:
                 log.warning("old calls are stored without what the cluster has of them", error=str(error)[:300])
 
     def _bring(self, old: Sequence[Report]) -> None:
-        sessions = self._new("session", {name for report in old if (name := report.get("session"))})
-        calls = self._new("call", {name for report in old if (name := report.get("call_id"))})
-        if not (sessions or calls):
+        new = {name: self._new(name, old) for name in NAMED}
+        if not any(new.values()):
             return
         times = [report["time_ns"] for report in old]
         given = {"low": min(times) - AROUND_NS, "high": max(times) + AROUND_NS}
-        asked = {**given, "sessions": sessions, "calls": calls}
+        asked = {**given, "sessions": new["session"], "calls": new["call_id"], "traces": new["trace_id"]}
         found = {row["session"] for row in self._cluster.rows(SESSIONS, asked, timeout_s=PATIENCE_S)}
         if found:
             asked = {**given, "sessions": sorted(found)}
@@ -82,10 +84,12 @@ class Older:
                 sql = ROWS.format(columns=names, table=table, time=TIME[table])
                 with self._cluster.stream(sql, asked, timeout_s=PATIENCE_S) as told:
                     self._store.bring_back(table, b"".join(told))
-        for kind, names_of in (("session", sessions), ("call", calls)):
-            for name in names_of:
-                self._sought.put(f"{kind} {name}", self._clock())
+        for name, values in new.items():
+            for value in values:
+                self._sought.put(f"{name} {value}", self._clock())
 
-    def _new(self, kind: str, names: Iterable[str]) -> list[str]:
+    def _new(self, name: str, reports: Iterable[Mapping[str, object]]) -> list[str]:
+        """What these reports say of a name, but for what was looked for lately."""
         since = self._clock() - AGAIN_NS
-        return sorted(name for name in names if (self._sought.get(f"{kind} {name}") or 0) < since)
+        values = {str(report[name]) for report in reports if report.get(name)}
+        return sorted(value for value in values if (self._sought.get(f"{name} {value}") or 0) < since)
