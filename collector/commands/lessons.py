@@ -61,7 +61,8 @@ def _decided(row: Lesson) -> str:
 def evidence(row: Lesson) -> str:
     """In how many sessions it happened, what it cost, and what worked next."""
     told = f"in {row['sessions']} of {plural(row['scope_sessions'], 'session')} of {row['scope'] or 'all'}"
-    cost = f"{plural(row['calls'], 'call')}, {lasting(row['seconds'] * 1000)}"
+    took = f", {lasting(row['seconds'] * 1000)}" if row["seconds"] else ""  # what transcripts seldom tell
+    cost = f"{plural(row['calls'], 'call')}{took}"
     tokens = f", {row['tokens']:,} tokens" if row["tokens"] is not None else ""
     worked = f"; {row['next']} worked next in {row['next_sessions']}" if row["next"] else ""
     return f"{told} since {row['first_seen'][:10]}, last on {row['last_seen'][:10]} ({cost}{tokens}){worked}"
