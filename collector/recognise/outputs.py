@@ -221,7 +221,8 @@ def _text(text: str, rules: Rules) -> Output:
             rest = text[found.end() :] or text
     if (code := exit_code_in(text, rules)) is not None:
         return Output("", rest, code)
-    return Output("error" if any(pattern.search(text) for pattern in rules.error_output) else "", rest)
+    failed = bool(rules.error_start and rules.error_start.match(text))
+    return Output("error" if failed or any(pattern.search(text) for pattern in rules.error_output) else "", rest)
 
 
 def spoken(text: str) -> str:

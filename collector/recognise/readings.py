@@ -13,6 +13,7 @@ from collector.recognise.source_checks import ABOVE_CALLS, EVIDENCE_LISTS
 
 T = TypeVar("T", bound=Hashable)
 
+START = r"\A"
 GLOB = re.compile(r"[*?\[]")  # what a pattern has that is no plain word
 OF_A_CALL = ("tool", "params")
 # The columns that a record of another table has from the conventions too, by operation.
@@ -44,6 +45,7 @@ class Rules:
     """How `settle` reads the evidence of a row."""
 
     exit_header: tuple[re.Pattern[str], ...] = ()
+    error_start: re.Pattern[str] | None = None
     error_output: tuple[re.Pattern[str], ...] = ()
     denied_output: tuple[re.Pattern[str], ...] = ()
     cancelled_output: tuple[re.Pattern[str], ...] = ()
@@ -59,7 +61,12 @@ class Rules:
     def reads_text(self) -> bool:
         """Whether any pattern applies to texts."""
         return bool(
-            self.exit_header or self.error_output or self.denied_output or self.cancelled_output or self.preamble
+            self.exit_header
+            or self.error_start
+            or self.error_output
+            or self.denied_output
+            or self.cancelled_output
+            or self.preamble
         )
 
 
@@ -205,9 +212,12 @@ def _rules(evidence: Mapping[str, Any]) -> Rules:
     def patterns(name: str) -> tuple[re.Pattern[str], ...]:
         return tuple(re.compile(one, re.MULTILINE) for one in evidence.get(name) or ())
 
+    failed = evidence.get("error_output") or ()
+    begins = tuple(one for one in failed if one.startswith(START))
     return Rules(
         exit_header=patterns("exit_header"),
-        error_output=patterns("error_output"),
+        error_start=_at_start(begins) if begins else None,
+        error_output=tuple(re.compile(one, re.MULTILINE) for one in failed if one not in begins),
         denied_output=patterns("denied_output"),
         cancelled_output=patterns("cancelled_output"),
         preamble=patterns("preamble"),
@@ -218,6 +228,12 @@ def _rules(evidence: Mapping[str, Any]) -> Rules:
         exceptions=evidence.get("exceptions", True),
         silence=evidence.get("silence", True),
     )
+
+
+@cache  # most rows inherit the same ones
+def _at_start(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One pattern, to be matched at the start alone: a search tries each of them at every place of a text."""
+    return re.compile("|".join(f"(?:{one})" for one in patterns), re.MULTILINE)
 
 
 def _unread(table: Mapping[str, Any]) -> list[str]:

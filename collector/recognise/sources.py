@@ -150,7 +150,9 @@ class Candidates(NamedTuple):
 
     def may_take(self, attributes: Iterable[str]) -> bool:
         """Whether records with these attributes may be of the table."""
-        return self.markers is None or any(map(self.markers.has, attributes))
+        if self.markers is None or not self.markers.words.isdisjoint(attributes):
+            return True
+        return self.markers.globs is not None and any(map(self.markers.globs.fullmatch, attributes))
 
 
 @dataclass(slots=True)
