@@ -61,6 +61,7 @@ WORDED = tuple(
 )
 LEAST = 1000  # preference of what is found so: every key of a table comes before
 TOOL_CHARS = 64  # of a tool's name are compared with known kinds; no known name is longer
+UNTOLD = "_OTHER"  # OpenTelemetry's word for a name that is not known
 PHASES = ("model", "tool", "sandbox", "system")
 SEVERITIES = {
     "info": "info",
@@ -313,6 +314,8 @@ def _tidy(report: Report) -> None:
     if "mcp_server" in report:
         report["tool_kind"] = "mcp"
     if not tool:
+        if report.get("provider") == UNTOLD:
+            del report["provider"]
         return
     if call_id := report.get("call_id"):
         report["call_id"] = bare_id(call_id, tool)
