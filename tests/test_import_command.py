@@ -7,6 +7,10 @@ import shutil
 from functools import partial
 from pathlib import Path
 
+import pytest
+
+from collector.commands.imports import looking
+from collector.transcripts.tables import load_agents
 from tests.conftest import RunningCollector, misstep
 from tests.test_transcripts import SAMPLES, answer, claude, lines, use
 
@@ -51,3 +55,23 @@ def test_import_and_forget(collector: RunningCollector, tmp_path: Path) -> None:
     run("import", "--yes")
     assert len([event for event in collector.events(limit="1000") if event["operation"] == "tool"]) == 23
     assert canary.encode() not in collector.store.read_bytes()
+
+
+def test_an_agent_is_named_as_its_telemetry_or_as_one_of_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = (".qwen/projects/p/chats/S.jsonl", ".qwen/tmp/0a1b/chats/session-1.json", ".copilot/session-state/S.jsonl")
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("{}")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    agents = load_agents()
+
+    def found(*wanted: str) -> list[str]:
+        return sorted(one.path.relative_to(tmp_path).as_posix() for one in looking(wanted, agents)())
+
+    assert found("qwen-code") == sorted(files[:2])
+    assert found("qwen-code-json") == [files[1]]
+    assert found("copilot") == found("copilot-cli") == [files[2]]
+    with pytest.raises(FileNotFoundError, match="did you mean qwen-code"):
+        found("qwen-cod")

@@ -165,7 +165,7 @@ def test_new_calls_of_agents_are_followed(tmp_path: Path, monkeypatch: pytest.Mo
         stored = f"http://127.0.0.1:{running.ports['HTTP']}/api/v1/events"
 
         def outcome(call: str) -> str:
-            rows = httpx.get(stored, params={"from": EVER, "operation": "tool"}).json()["rows"]
+            rows = httpx.get(stored, params={"from": EVER, "operation": "tool"}, timeout=30).json()["rows"]
             return next((row["outcome"] for row in rows if row["call_id"] == call), "")
 
         wait_until(lambda: outcome("toolu_010") == "error", running.logged)
