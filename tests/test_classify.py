@@ -475,7 +475,7 @@ def test_errors_in_the_words_of_any_tool_get_a_class_that_a_careful_person_accep
     assert len(other) <= 0.05 * len(WORDED), other
 
 
-@pytest.mark.parametrize(("seen", "least", "most"), [(True, 0.955, 0.02), (False, 0.9, 0.045)])
+@pytest.mark.parametrize(("seen", "least", "most"), [(True, 0.96, 0.02), (False, 0.92, 0.035)])
 def test_errors_labelled_before_they_were_classified(seen: bool, least: float, most: float) -> None:
     rows = [row for row in UNSEEN if row["seen"] == seen]
     told = [(classify(None, row["text"], operation=row["operation"], kind=row.get("kind"))[0], row) for row in rows]
