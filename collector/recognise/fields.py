@@ -53,6 +53,8 @@ WORDED = tuple(
         (PREFIX, r"(?:tool_?|call_?)?(?:success|succeeded|successful|is_?success)", "flags", ""),
         (PREFIX, r"(?:tool_?|call_?|execution_?)?(?:outcome|verdict|result_?(?:status|type))", "says", ""),
         (OF_THE_CALL, r"(?:status|state)", "says", ""),
+        (OF_THE_CALL, r"(?:permission|approval|(?:permission|approval|policy|safety)[._]?)?decision", "decisions", ""),
+        (OF_THE_CALL, r"(?:permission|approval)(?:[._]?(?:status|result))?", "decisions", ""),
         (PREFIX, r"(?:is_?)?(?:blocked|denied|denial)(?:_?reason)?", "blocked", ""),
         (PREFIX, r"(?:tool_?|call_?)?error[._]?(?:code|type|class|kind|name)", "errors", "reported_class"),
         (PREFIX, r"(?:tool_?|call_?)?error[._]?(?:message|msg|text|detail|description)", "errors", "message"),
