@@ -43,7 +43,7 @@ def test_other_urls_are_refused_without_saying_the_password(url: str) -> None:
     assert "s3cr" not in str(error.value)
 
 
-def test_values_tokens_and_errors(clickhouse: Front) -> None:
+def test_values_tokens_and_errors(clickhouse: Front, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, away = (
         Cluster(clickhouse.database()),
         Cluster(f"clickhouse://ann:{'s' * 5}%C3%A4@127.0.0.1:{free_port()}/m"),
@@ -85,6 +85,7 @@ def test_values_tokens_and_errors(clickhouse: Front) -> None:
     with pytest.raises(Unavailable, match="cannot be reached") as error:
         away.run("select 1")
     assert "sssss" not in str(error.value)
+    assert capsys.readouterr().out == ""  # nobody is told of tries
     cluster.close()
     away.close()
 

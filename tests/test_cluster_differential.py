@@ -64,7 +64,7 @@ ODD: Mapping[str, tuple[Any, ...]] = {
     "duration_ms": (0, -1, 1e-9, 1e300, 0.1 + 0.2, 2**53 + 1),
     "input_tokens": (0, -5, 2**31, 2**62, 2**70), "cost_usd": (0, -0.0, 1e-12, 1e18), "status_code": (0, -1, 99_999),
     "attempt": (0, 1, 2, 70_000), "sequence": (0, -1, 2**40), "turn": ("", "1"), "subagent": ("", "s1", "s%"),
-    "time": ("1969-12-31T23:59:59Z", "1900-01-01T00:00:00Z", "2099-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "", 0),
+    "time": ("1999-12-31T23:59:59.999999999Z", "2001-02-03T04:05:06.000000001+05:45"),
     "params": ({}, {"a/b~c": None, "": 1}, {"n": 1e400}, {"deep": {"er": [1, "x", None]}}, "text", None),
 }  # fmt: skip
 SQL = (
@@ -93,11 +93,11 @@ def imported(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def random_traffic(chance: random.Random, now: datetime, sessions: int) -> list[list[dict[str, Any]]]:
-    """Calls of some sessions over two days, with whatever a plain event may say."""
+    """Calls of some sessions over two days, a few of them half a year ago, with whatever a plain event may say."""
     classes = ("FileNotFoundError", "RateLimitError", "DiffApplyFailedError", "TimeoutError", "unheard of", "Ünïcode")
     traffic = []
     for session in range(sessions):
-        at = now - timedelta(hours=chance.uniform(0.5, 46))
+        at = now - timedelta(hours=chance.choice((chance.uniform(0.5, 46), chance.uniform(0.5, 46), 4_000 + session)))
         about = {
             "service": chance.choice(("coder", "triage", "a 'quoted' \\ name")),
             "service_version": chance.choice(("1.0", "1.1", "2.0")), "session": f"s{session} é",

@@ -49,6 +49,7 @@ class Cluster:
     """A ClickHouse database, reached when it is first asked."""
 
     def __init__(self, url: str) -> None:
+        stamina.instrumentation.set_on_retry_hooks(())  # no lines about tries: who asks says what failed
         self.place = place_of(url)
         self.database = self.place.database
         self._http = httpx.Client(
