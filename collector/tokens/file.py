@@ -111,7 +111,8 @@ class TokenFile:
             if any(token.name == name and not token.revoked_ns for token in held.tokens):
                 raise Rejected(f"there is a token {name!r} already: revoke it first, or choose another name", 409)
             if len(held.tokens) >= MOST:
-                raise Rejected(f"there are {MOST} tokens, revoked ones too, and no more are kept", 409)
+                remedy = f"stop every collector and delete revoked ones from {self.path}"
+                raise Rejected(f"there are {MOST} tokens, revoked ones too, and no more are kept: {remedy}", 409)
             made = Token(name, digest(text, held.key), asked, project or None, time.time_ns(), 0, limits)
             return Held(held.key, (*held.tokens, made))
 
