@@ -37,7 +37,7 @@ LOT_CALLS, LOT_BYTES = 1_000, 2 << 20
 WAITING_LOTS = 3  # between reading and sending
 COUNTED_FIRST = 64 << 20  # of so many bytes, calls are counted before anybody is asked
 WATCH_S, LOOK_AGAIN = 3.0, 10  # between looks at known files; every so many looks, new ones are searched for
-START_S, END_S = 60.0, 30.0
+START_S, END_S = 180.0, 30.0
 # Of a collector that is started for an import, which answers no queries: what its engine may use, and no process that
 # reads beside it, as this one does.
 ENGINE_BYTES, WORKERS = 100_000_000, 0
