@@ -323,11 +323,17 @@ def _application(
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,
     }
+    application = addressed()
+    application.state = State(state)
+    return application
+
+
+def addressed() -> Litestar:
+    """Every address, without what answers at it: `state`."""
     return _Application(
         route_handlers=routes(),
         guards=[guard],
         before_send=[note_answer],
-        state=State(state),
         exception_handlers=door_errors(exception_handlers()),
         openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),
         request_max_body_size=None,  # the doors have their own limit, before and after decompression

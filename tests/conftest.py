@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -265,6 +266,13 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     front.kill()
 
 
+@cache
+def _component_manifests() -> list[Any]:
+    from streamlit.components.v2.manifest_scanner import scan_component_manifests
+
+    return scan_component_manifests()
+
+
 @pytest.fixture
 def cluster(clickhouse: Front) -> Iterator[Cluster]:
     """A database of it with the tables of a cluster."""
@@ -278,7 +286,11 @@ def cluster(clickhouse: Front) -> Iterator[Cluster]:
 def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Opens a page of the dashboard on a collector; keyword arguments are the parameters of its link."""
 
-    from streamlit.testing.v1 import AppTest  # saves half a second in most tests
+    from streamlit.components.v2 import manifest_scanner  # saves half a second in most tests
+    from streamlit.testing.v1 import AppTest
+
+    # Otherwise every page that is opened reads the metadata of every package: a third of its time.
+    monkeypatch.setattr(manifest_scanner, "scan_component_manifests", _component_manifests)
 
     def opened(url: str, page: str = "overview", *, token: str = "", **link: str) -> Any:
         monkeypatch.setenv("MISSTEP_COLLECTOR_URL", url)
