@@ -401,7 +401,7 @@ def test_an_answer_that_has_not_changed_is_not_worked_out_again(
         assert client.get(f"/api/v1/{path}", params=asked, headers={"If-None-Match": tag}).status_code in (
             (304,) if accept != ARROW else (200,)
         )
-        holding(store, events())
+        store.execute("delete from group_marks")  # a write, whatever it changes
         assert get(path, tag).status_code == 200
     assert "etag" not in get("breakdown", toool="a").headers
     ends = {get("breakdown", to=f"2026-11-20T10:00:{second}Z").headers["etag"] for second in (10, 20)}
