@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("MISSTEP_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("MISSTEP_EXAMPLES", "10"))
 
 
 def searching(times: float = 1) -> settings:

@@ -51,11 +51,8 @@ def test_help_imports_nothing_that_only_a_collector_needs() -> None:
 
 def test_a_second_start_costs_a_few_times_its_libraries(
     start_collector: Callable[..., RunningCollector],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each start beside the libraries of the same moment, as others make both dearer; the first of three that is."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     collector = start_collector(fresh=True)
     ratios: list[float] = []
     while len(ratios) < 3 and min(ratios, default=4) >= 4:
@@ -76,7 +73,7 @@ def held(pid: int) -> dict[str, float]:
     return {kind: sum(int(size.split()[0]) / 1024 for name, _, size in lines if name == kind) for kind, *_ in lines}
 
 
-@pytest.mark.parametrize(("workers", "most"), [(0, 110), (1, 120)])
+@pytest.mark.parametrize(("workers", "most"), [pytest.param(0, 110, marks=pytest.mark.deep), (1, 120)])
 def test_an_idle_collector_has_no_library_for_frames_in_memory(
     start_collector: Callable[..., RunningCollector], workers: int, most: int
 ) -> None:

@@ -23,7 +23,6 @@ from tests.recorded import holding
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance]
 MADE_UP = settings(
-    max_examples=15,
     deadline=None,
     database=None,
     derandomize=True,
@@ -33,7 +32,8 @@ MADE_UP = settings(
 
 
 @pytest.mark.process  # statements of the SQL door have one each
-def test_what_is_described_is_what_is_answered() -> None:
+@pytest.mark.parametrize("examples", [4, pytest.param(40, marks=pytest.mark.deep)])
+def test_what_is_described_is_what_is_answered(examples: int) -> None:
     store = Store.open("duckdb://:memory:")
     holding(store, events())
     schema = schemathesis.openapi.from_asgi("/openapi.json", application(store))
@@ -41,7 +41,7 @@ def test_what_is_described_is_what_is_answered() -> None:
     for found in schema.get_all_operations():
         operation: Any = found.ok()  # type: ignore[union-attr]
 
-        @MADE_UP
+        @settings(MADE_UP, max_examples=examples)
         @given(case=operation.as_strategy())
         def ask(case: Any) -> None:
             answer = case.call_and_validate(checks=CHECKS)

@@ -154,8 +154,11 @@ main()
 """
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(("number", "form"), [
+    pytest.param(number, form, marks=[] if place == other else pytest.mark.deep)
+    for place, number in enumerate((signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
+    for other, form in enumerate(("parquet", "csv", "jsonl"))
+])  # fmt: skip
 def test_who_ends_an_export_finds_no_part_of_it(
     filled: RunningCollector, tmp_path: Path, number: signal.Signals, form: str
 ) -> None:
@@ -186,13 +189,13 @@ def test_what_goes_to_a_pipe_is_the_events_alone(filled: RunningCollector) -> No
     assert (len(done.stdout.splitlines()), done.stderr) == (26, "25 events in /dev/stdout\n")
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("form", ["parquet", "csv", pytest.param("jsonl", marks=pytest.mark.deep)])
 def test_what_cannot_be_written_is_said_alike_for_every_form(filled: RunningCollector, form: str) -> None:
-    command = [MISSTEP, "export", "--format", form, "--from", "-1h", "--output"]
-    environ = filled.environment | {"MISSTEP_COLLECTOR_URL": filled.url}
-    full = subprocess.run([*command, "/dev/full"], env=environ, cwd=filled.folder, capture_output=True, text=True)
+    about = ["export", "--format", form, "--from", "-1h", "--output"]
+    full = misstep(*about, "/dev/full", cwd=filled.folder, settings={"COLLECTOR_URL": filled.url})
     assert (full.returncode, "Traceback" in full.stderr) == (2, False)
     assert "No space left on device: '/dev/full'" in full.stderr
+    command, environ = [MISSTEP, *about], filled.environment | {"MISSTEP_COLLECTOR_URL": filled.url}
     limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command, "x"]
     large = subprocess.run(limited, env=environ, cwd=filled.folder, capture_output=True, text=True)
     assert large.stderr.endswith("File too large: 'x'\n")

@@ -205,7 +205,7 @@ CHECKS: list[Callable[[Store, Sequence[Event], int, int], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4 * max(1, EXAMPLES // 25)))
+@pytest.mark.parametrize("seed", range(max(2, EXAMPLES // 6)))
 def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: int) -> None:
     dice = random.Random(seed)
     for table in ("events", "changed", *KEPT):
@@ -233,7 +233,7 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
     while store.keep_up() or store.count_hours():
         pass
     assert len(store.rows("from stale_hours")) == 1, "only the newest hour is read from the events"
-    for place in (seed, seed + 2):  # together, the seeds make every check
+    for place in (seed, seed + 2, seed + 4):  # the first two seeds make every check
         CHECKS[place % len(CHECKS)](store, list(stored.values()), *RANGES[seed % len(RANGES)])
     sums = "select (select sum(errors) from hourly_chains) as known, (select count(*) from kept_chains) as there"
     [row] = store.rows(sums)

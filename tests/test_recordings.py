@@ -145,7 +145,7 @@ def export(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 @pytest.mark.parametrize("most", [50, pytest.param(1, marks=pytest.mark.deep)])
 def test_a_live_collector_comes_to_the_same_calls(collector: RunningCollector, most: int) -> None:
     expected = []
-    for path in RECORDINGS:
+    for path in RECORDINGS[:: 3 if most > 1 else 1]:
         expected += recorded(path)
         for signal, body in exports(json.loads(path.read_text())["records"], most):
             assert collector.post(f"/v1/{signal}", body).status_code == 200

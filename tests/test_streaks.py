@@ -33,8 +33,11 @@ SHOWN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("scope", ["session", "tool", "target"])
-@pytest.mark.parametrize("kind", ["mistake", "error", "denied"])
+@pytest.mark.parametrize(("scope", "kind"), [
+    pytest.param(scope, kind, marks=[] if place == other else pytest.mark.deep)
+    for place, scope in enumerate(("session", "tool", "target"))
+    for other, kind in enumerate(("mistake", "error", "denied"))
+])  # fmt: skip
 @CHECKED
 @given(events=many_sessions(), clock_ns=CLOCKS)
 def test_streaks_are_what_the_rules_say(

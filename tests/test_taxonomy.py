@@ -160,25 +160,26 @@ def test_every_mistake_is_named_with_file_row_and_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    ("row", "complaints"),
     [
-        ("match = ['(unclosed']\nexamples = ['x']", "'(unclosed' is no Hyperscan pattern"),
+        ("match = ['(unclosed']\nexamples = ['x']", ["'(unclosed' is no Hyperscan pattern"]),
         (
-            "match = ['frobnicate']\nexamples = ['frozen']",
-            "'frozen' must come to DiskFullError, but comes to UnknownError",
-        ),
-        (
-            "match = ['frob']\nexamples = ['frob']\ncounter_examples = ['frobs']",
-            "'frobs' must not come to DiskFullError",
+            "match = ['frobnicate']\nexamples = ['frozen']\ncounter_examples = ['frobnicates']",
+            [
+                "'frozen' must come to DiskFullError, but comes to UnknownError",
+                "'frobnicates' must not come to DiskFullError",
+            ],
         ),
     ],
 )
-def test_a_message_row_that_does_not_do_what_it_says_is_refused(tmp_path: Path, row: str, complaint: str) -> None:
+def test_a_message_row_that_does_not_do_what_it_says_is_refused(
+    tmp_path: Path, row: str, complaints: list[str]
+) -> None:
     own = tmp_path / "mine.toml"
     own.write_text(f'[[messages]]\nclass = "DiskFullError"\n{row}\n')
     with pytest.raises(TableError, match="messages\\[1\\]") as wrong:
         load_taxonomy(own)
-    assert complaint in str(wrong.value)
+    assert [each for each in complaints if each not in str(wrong.value)] == []
 
 
 def test_a_row_that_is_no_table_is_named(tmp_path: Path) -> None:

@@ -66,11 +66,26 @@ def details(busy: Dashboard) -> dict[str, dict[str, str]]:
     }
 
 
+@pytest.mark.timeout(600)  # six pages, on machines that are busy otherwise
+@pytest.mark.parametrize(("first", "width", "scheme"), [(place, *look) for place, look in enumerate(LOOKS)])
+def test_every_page_of_the_menu_is_whole(
+    open_tab: Callable[..., Tab], busy: Dashboard, first: int, width: int, scheme: str
+) -> None:
+    """Each in one look, widths and themes by turns, opened from the menu."""
+    tab = open_tab(busy, width, scheme=scheme)
+    tab.open(f"{busy.url}/health?from=-7d&refresh=0", "Health")
+    for title in MENU[first :: len(LOOKS)]:
+        tab.page.get_by_test_id("stSidebar").get_by_role("link", name=title).click()
+        expect(tab.page).to_have_title(f"{title} · Misstep")
+        tab.wait(title)
+        tab.check()
+
+
 def looks() -> Iterator[ParameterSet]:
-    """Each page in one look, widths and themes by turns; in all others where searches are larger."""
-    for number, title in enumerate([*MENU, *DETAILS]):
+    """Details in one look, widths and themes by turns; all pages in all looks where searches are larger."""
+    for number, title in enumerate([*DETAILS, *MENU]):
         for place, (width, scheme) in enumerate(LOOKS):
-            marks = [] if number % len(LOOKS) == place else [pytest.mark.deep]
+            marks = [] if title in DETAILS and number % len(LOOKS) == place else [pytest.mark.deep]
             yield pytest.param(title, width, scheme, marks=marks)
 
 
@@ -141,13 +156,19 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     tab.check()
 
 
-def test_the_bar_shows_what_it_filters_by_on_every_page_of_the_menu(busy: Dashboard, tab: Tab) -> None:
+@pytest.mark.parametrize("titles", [
+    ("Errors", "Retries", "Errors"),
+    pytest.param(("Errors", "Streaks", "Retries", "Sessions", "Errors"), marks=pytest.mark.deep),
+])  # fmt: skip
+def test_the_bar_shows_what_it_filters_by_on_every_page_of_the_menu(
+    busy: Dashboard, tab: Tab, titles: tuple[str, ...]
+) -> None:
     tab.open(f"{busy.url}/tools?from=-7d&refresh=0", "Tools")
     text, week = tab.page.get_by_placeholder("In the message"), tab.page.get_by_role("radio", name="7d")
     text.fill("e")
     text.press("Enter")
     expect(tab.page).to_have_url(re.compile("q=e"))
-    for title in ("Errors", "Streaks", "Retries", "Sessions", "Errors"):
+    for title in titles:
         tab.page.get_by_test_id("stSidebar").get_by_role("link", name=title).click()
         tab.wait(title)
         expect(week).to_be_checked()
@@ -429,19 +450,21 @@ def test_a_chip_removes_its_filter(busy: Dashboard, tab: Tab) -> None:
     tab.check()
 
 
-def test_text_of_an_agent_makes_no_image_link_or_icon(busy: Dashboard, tab: Tab) -> None:
-    for place, title, link in [
-        ("", "Overview", {}),
-        ("tools", "Tools", {}),
-        ("tool", "Tool", {"tool": HOSTILE.replace("!", r"\!")}),
-        ("session", "Session", {"session": HOSTILE.replace("!", r"\!")}),
-        ("errors", "Errors", {"tool": HOSTILE.replace("!", r"\!")}),
-    ]:
-        tab.open(f"{busy.url}/{place}?{urlencode({'from': '-7d'} | link)}", title)
-        main = tab.page.get_by_test_id("stMain")
-        assert main.locator('img[src*="evil"], a[href^="http://evil"]').count() == 0
-        assert main.get_by_text("bolt", exact=True).count() == 0
-        tab.check()
+@pytest.mark.parametrize(
+    ("title", "named"),
+    [
+        ("Session", "session"),
+        ("Errors", "tool"),
+        *(pytest.param(*page, marks=pytest.mark.deep) for page in (("Overview", ""), ("Tools", ""), ("Tool", "tool"))),
+    ],
+)
+def test_text_of_an_agent_makes_no_image_link_or_icon(busy: Dashboard, tab: Tab, title: str, named: str) -> None:
+    link = {named: HOSTILE.replace("!", r"\!")} if named else {}
+    tab.open(f"{busy.url}/{title.lower()}?{urlencode({'from': '-7d'} | link)}", title)
+    main = tab.page.get_by_test_id("stMain")
+    assert main.locator('img[src*="evil"], a[href^="http://evil"]').count() == 0
+    assert main.get_by_text("bolt", exact=True).count() == 0
+    tab.check()
 
 
 def test_the_first_event_appears_by_itself_within_five_seconds(open_tab: Callable[..., Tab], tmp_path: Path) -> None:
