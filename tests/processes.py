@@ -93,8 +93,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.search)
 
 
-def cpu_s() -> float:
-    """CPU time of this process and all that it has started, those that still run included."""
+def cpu_s(*, processes: bool = True) -> float:
+    """CPU time of this process and all that it has started, those that still run included; that is half a millisecond's
+    reading. Without `processes`, of this one alone.
+    """
+    if not processes:
+        return time.process_time()
     ours = os.times()
     return ours.user + ours.system + ours.children_user + ours.children_system + _of_children(os.getpid())
 
@@ -120,10 +124,17 @@ def _slowness() -> float:
 class Cost:
     """What one test has taken so far, without the fixtures that it shares with others."""
 
-    def __init__(self) -> None:
-        self.began = cpu_s()
+    def __init__(self, *, processes: bool) -> None:
+        self.processes = processes  # whether it starts some
+        self.began = self.now()
         self.shared = 0.0
         self.inside = 0
+
+    def now(self) -> float:
+        return cpu_s(processes=self.processes)
+
+    def took(self) -> float:
+        return self.now() - self.began - self.shared
 
 
 _COST = pytest.StashKey[Cost]()
@@ -131,13 +142,14 @@ _COST = pytest.StashKey[Cost]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    if item.get_closest_marker("process"):
+    processes = item.get_closest_marker("process") is not None
+    if processes:
         forked.get_ready()
     if "open_app" in getattr(item, "fixturenames", ()):  # the first page of all would be charged for them
         import altair  # noqa: F401
         import polars  # noqa: F401
         import streamlit.testing.v1  # noqa: F401
-    item.stash[_COST] = Cost()
+    item.stash[_COST] = Cost(processes=processes)
     _started.clear()
     yield
 
@@ -147,11 +159,11 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
     cost: Cost | None = request.node.stash.get(_COST, None) or request._pyfuncitem.stash.get(_COST, None)
     if cost is None or fixturedef.scope == "function" or cost.inside:
         return (yield)
-    began, cost.inside = cpu_s(), 1
+    began, cost.inside = cost.now(), 1
     try:
         return (yield)
     finally:
-        cost.inside, cost.shared = 0, cost.shared + cpu_s() - began
+        cost.inside, cost.shared = 0, cost.shared + cost.now() - began
 
 
 @pytest.hookimpl(wrapper=True)
@@ -159,8 +171,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     yield
     if not item.get_closest_marker("process") and _started:
         pytest.fail(f"it starts a process ({_started[0]}), and tests/processes.py does not see how", pytrace=False)
-    cost = item.stash[_COST]
-    took = cpu_s() - cost.began - cost.shared
+    took = item.stash[_COST].took()
     if TIMES:
         with Path(TIMES).open("a", encoding="utf-8") as file:
             file.write(f"{took:.2f}\t{item.nodeid}\n")

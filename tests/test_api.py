@@ -379,6 +379,7 @@ def test_a_session_that_is_silent_for_an_hour_is_known_without_a_new_event(
 def test_an_answer_that_has_not_changed_is_not_worked_out_again(
     store: Store, accept: str, asked: dict[str, str]
 ) -> None:
+    holding(store, events())
     now = NOW
     client = TestClient(application(store, clock=lambda: now))
 
