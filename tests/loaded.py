@@ -47,7 +47,7 @@ from collector.sanitise.sanitise import Sanitiser  # noqa: E402
 
 # Nothing here depends on how long a loop rests between turns, and tests would sit it out.
 derive_loop.EVERY_S, derive_loop.REST = 0.1, 1
-serve.Engine = partial(serve.Engine, interval_s=5.0)  # type: ignore[assignment, misc]
+serve.Engine = partial(serve.Engine, interval_s=5.0)  # type: ignore[assignment, attr-defined]
 
 for _command in iter_modules(collector.commands.__path__, "collector.commands."):
     import_module(_command.name)

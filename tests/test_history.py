@@ -29,7 +29,7 @@ from tests.search import EXAMPLES
 SILENT = ("roo-code",)
 START = NOW - 6 * HOUR
 LIVELY = (2, 3)  # seeds of which every measure changes
-LOOKED_AT = max(4, EXAMPLES // 5)  # evaluations of a history
+LOOKED_AT = max(2, EXAMPLES // 5)  # evaluations of a history
 
 
 def lively(seed: int, count: int = 240) -> list[Event]:

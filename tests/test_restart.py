@@ -104,5 +104,5 @@ def test_neither_restarts_nor_failed_commits_nor_order_change_what_is_one_event(
     assert sorted(said, key=str) == expected
     chance = random.Random(7)
     for fails in (False, True):
-        for _ in range(max(3, EXAMPLES // 8)):
+        for _ in range(max(2, EXAMPLES // 8)):
             assert restarted(chance.sample(batches, len(batches)), fails=fails) == whole

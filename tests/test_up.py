@@ -145,7 +145,7 @@ def test_the_first_page_opens_under_its_name_too(asked: Up) -> None:
         assert (answer.status_code, str(answer.url)) == (200, at + place)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.deep), signal.SIGINT])
 def test_signal_ends_both(up: Up, number: signal.Signals) -> None:
     children = up.children()
     assert sorted(children) == ["collector", "dashboard"]
@@ -237,8 +237,11 @@ def said_to_be_wanted(folder: Path, home: Path, **environ: str) -> str:
     return done.stdout.split()[-1]
 
 
-@pytest.mark.parametrize("content", [b"[auth\n", b"[auth]\nname = '\xfc'\n", None])
-@pytest.mark.parametrize("name", ["dashboard", "up"])
+@pytest.mark.parametrize(("name", "content"), [
+    ("dashboard", b"[auth\n"), ("up", b"[auth]\nname = '\xfc'\n"), ("dashboard", None),
+    *(pytest.param(*case, marks=pytest.mark.deep)
+      for case in (("up", b"[auth\n"), ("dashboard", b"[auth]\nname = '\xfc'\n"), ("up", None))),
+])  # fmt: skip
 def test_secrets_that_cannot_be_read_are_no_secrets_without_sign_in(
     tmp_path: Path, content: bytes | None, name: str
 ) -> None:

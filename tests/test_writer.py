@@ -252,7 +252,9 @@ SHORTAGES = {
 }
 
 
-@pytest.mark.parametrize("case", SHORTAGES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.deep if number % 2 else []) for number, case in enumerate(SHORTAGES)]
+)
 def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
     case: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
