@@ -1,9 +1,10 @@
 """Times the dashboard's queries over a large store: wall and CPU time, cold and warm, and memory.
 
-    python -m benchmarks.queries [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--only streaks]
+    python -m benchmarks.queries [--events 1000000] [--store duckdb:////tmp/b.duckdb] [--only streaks] [--projects 10]
 
 Creates the store if there is none (`misstep demo --bulk`). Cold: after the file was dropped from the system's cache and
 the store reopened; warm: the median of three more runs. Times are in milliseconds; the budget is for warm wall time.
+With `--projects`, the sessions of a new store are spread over so many, and the questions are those of one.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import duckdb
+
 from collector.commands.bulk import bulk
+from collector.commands.rebuild import rebuilt
 from collector.engine.duckdb.open import path_of
 from collector.engine.duckdb.store import Store
+from collector.projects import only
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.changes import changes
 from collector.query.compare import compare
@@ -86,6 +91,7 @@ def main() -> None:
     arguments.add_argument("--events", type=int, default=1_000_000)
     arguments.add_argument("--store", default="")
     arguments.add_argument("--only", default="")
+    arguments.add_argument("--projects", type=int, default=0)
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = given.store or f"duckdb:///{folder}/queries.duckdb"
@@ -94,6 +100,8 @@ def main() -> None:
         if not path.exists():
             began, cpu = time.perf_counter(), time.process_time()
             bulk(url, given.events, 0)
+            if given.projects:
+                _spread(url, path, given.projects)
             print(f"made in {time.perf_counter() - began:.0f} s, {time.process_time() - cpu:.0f} s of CPU")
         store = Store.open(url)
         stored, newest = store.rows("select count(*) as n from events")[0]["n"], newest_ns(store)
@@ -106,9 +114,18 @@ def main() -> None:
         for name, budget, length, ask in QUESTIONS:
             if given.only in name:
                 selection = Selection(newest - int(length[:-1]) * UNITS[length[-1]], newest + 1, (), "", SILENT)
-                _measure(url, path, f"| {name} | {length} ", budget, ask(selection))
+                project = "0" if given.projects else None
+                _measure(url, path, f"| {name} | {length} ", budget, ask(selection), project)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nlargest resident memory of this process: {peak:.0f} MiB")
+
+
+def _spread(url: str, path: Path, projects: int) -> None:
+    with duckdb.connect(path) as connection:
+        connection.execute("update events set project = (hash(coalesce(session, service)) % ?)::varchar", [projects])
+    store = Store.open(url)
+    rebuilt(store)
+    store.close()
 
 
 def _of(selection: Selection, name: str, value: str) -> Selection:
@@ -116,13 +133,14 @@ def _of(selection: Selection, name: str, value: str) -> Selection:
     return Selection(selection.start_ns, selection.end_ns, terms, "", selection.failure_only)
 
 
-def _measure(url: str, path: Path, name: str, budget: int, statement: Answer) -> None:
+def _measure(url: str, path: Path, name: str, budget: int, statement: Answer, project: str | None) -> None:
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     store = Store.open(url)
     try:
-        cold, _ = _timed(store, statement)
-        walls, cpus = zip(*(_timed(store, statement) for _ in range(3)), strict=True)
+        with only(project):
+            cold, _ = _timed(store, statement)
+            walls, cpus = zip(*(_timed(store, statement) for _ in range(3)), strict=True)
         over = " ✗" if median(walls) > budget else ""
         print(f"{name}| {cold:.0f} | {median(walls):.0f} | {median(cpus):.0f} | {budget}{over} |", flush=True)
     except Exception as error:  # the next query may still be answered
