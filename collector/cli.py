@@ -250,7 +250,7 @@ def demo(
     to: To = None,
     sessions: Annotated[
         int, Parameter(help="Number of agent sessions, spread over the last seven days.", validator=Number(gte=1))
-    ] = 120,
+    ] = 150,
     seed: Annotated[
         int | None,
         Parameter(help="The same number generates the same traffic; default: from the clock, or 0 with --bulk."),

@@ -38,7 +38,7 @@ from collector.times import DAY, SECOND
 
 MOST_ATTEMPTS = 6
 EARLIER_DAYS = 6
-EARLIER = 0.45  # of the sessions, the share of the days before the last one
+EARLIER = 0.55  # of the sessions, the share of the days before the last one
 
 
 class _Ids(IdGenerator):
@@ -168,7 +168,7 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
 def _began(random: Random, now_ns: int) -> tuple[float, int]:
     """When a session began, as a share of the last day, below 0 for earlier ones, and in nanoseconds."""
     if random.random() < EARLIER:
-        return -1.0, now_ns - DAY - int(random.random() ** 2 * EARLIER_DAYS * DAY)  # most of them the day before
+        return -1.0, now_ns - DAY - int(random.random() ** 3 * EARLIER_DAYS * DAY)  # most of them the day before
     moment = random.random() ** 0.7  # busier towards now
     return moment, now_ns - DAY + int(moment * (DAY - 1800 * SECOND))
 

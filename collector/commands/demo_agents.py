@@ -259,10 +259,10 @@ AGENTS = (
         CODING_TOOLS,
         RATE_LIMITS,
         0.02,
-        5,
-        0.2,
+        8,
+        0.1,
         # A bad deployment: with the new prompt, the model no longer copies exactly the lines that it wants to replace.
-        {"version": "2.5.0", "tools": (replace(APPLY_DIFF, rate=0.6), *CODING_TOOLS[1:])},
+        {"version": "2.5.0", "tools": (replace(APPLY_DIFF, rate=0.8), *CODING_TOOLS[1:])},
     ),
     Agent("support-desk", "1.12.3", "support", "gpt-4.1-mini", "openai", SUPPORT_TOOLS, RATE_LIMITS, 0.02, 3),
     Agent("nightly-review", "0.9.1", "reviewer", "gemini-2.5-pro", "gcp.gemini", REVIEW_TOOLS, RATE_LIMITS, 0.16, 2),

@@ -193,6 +193,8 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     said = [text.partition(", n = ")[0] for text in rows["sentence"]]
     if page.narrow:  # without the interval, for which there is no room
         said = [re.sub(r", between .*\)", ")", text) for text in said]
+    if page.small:  # what is not clear says so by having no verdict
+        said = [text.removeprefix("no clear difference: ") for text in said]
     shown = rows.with_columns(
         pl.Series("sentence", said, dtype=pl.String),
         only=only.otherwise(pl.lit("")),

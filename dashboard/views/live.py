@@ -33,8 +33,9 @@ def body(page: Page) -> None:
             return
         newest: datetime | None = rows["time"].max()  # type: ignore[assignment]
         components.quiet(f"{words.plural(rows.height, 'event')}, the newest {words.age(newest, page.now, page.zone)}.")
+        shown = _in_words(rows)
         link_table.table(
-            page, _in_words(rows), _columns(page), caption="The newest events.", to=lambda row: _address(page, row),
+            page, shown, _columns(page, shown), caption="The newest events.", to=lambda row: _address(page, row),
             wide=("outcome", "service", "session"),
         )  # fmt: skip
 
@@ -51,14 +52,17 @@ def _tones(page: Page) -> dict[str, str]:
     return {outcome: colour for outcome, colour in page.palette.outcome.items() if outcome != "ok"}
 
 
-def _columns(page: Page) -> dict[str, link_table.Column]:
+def _columns(page: Page, rows: pl.DataFrame) -> dict[str, link_table.Column]:
     # In narrow windows, one column has both outcome and class.
     name, title = ("result", "outcome") if page.narrow else ("error_class", "class")
+    tones = _tones(page)
+    told = rows.select("result", "outcome").iter_rows() if page.narrow else ()
+    of_results = {result: tones[outcome] for result, outcome in told if outcome in tones}
     return {
         "time": link_table.when("time", page, day=not page.narrow),
-        "outcome": link_table.text("outcome", 10, tones=_tones(page)),
+        "outcome": link_table.text("outcome", 10, tones=tones),
         "shown_tool": link_table.name("tool", 24),
-        name: link_table.text(title, 28),
+        name: link_table.text(title, 28, tones=of_results),
         "service": link_table.name("service", 18),
         "session": link_table.name("session", 18),
         "message": link_table.text("message", fills=True),
