@@ -30,12 +30,12 @@ def body(page: Page) -> None:
         [(verdict, said)] = answer.pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(verdict, said))
         components.sampled(page)
-        for volume in change_list.volume(page):
-            components.quiet(volume)
         if change_list.rows(page, change_list.ALL, verdict).is_empty():
             components.quiet(change_list.nothing(verdict))
             components.link(page, "compare", "Compare versions, models or agents instead →")
             return
+        for volume in change_list.volume(page):
+            components.quiet(volume)
     if total:
         components.beside("Errors before and now", _periods, page, verdict)
         components.beside("One by one", _values, page, verdict, help=change_list.ORDER)
