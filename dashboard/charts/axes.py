@@ -64,7 +64,7 @@ def time_axis(span: Span, field: str = "time") -> alt.X:
 
     As expressions, since Vega reads dates of a mark with two ends (`x2`) in two ways, and warns that they differ.
     """
-    axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8, labelBound=True)
+    axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8, labelFlush=16)
     ends = [alt.ExprRef(str(round(moment.timestamp() * 1000))) for moment in span]
     return alt.X(f"{field}:T", axis=axis, scale=alt.Scale(domain=ends))
 
