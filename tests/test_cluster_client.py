@@ -9,7 +9,7 @@ import pytest
 
 from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.tables import EXPIRY, VERSIONED, Layout, faults, make, statements
-from collector.errors import Unavailable
+from collector.errors import QueryTooLarge, Unavailable
 from collector.setting_values import place_of
 from tests.clickhouse import Front
 from tests.conftest import free_port
@@ -82,6 +82,8 @@ def test_values_tokens_and_errors(clickhouse: Front, capsys: pytest.CaptureFixtu
     with pytest.raises(ClusterError, match="nonsense") as refused:
         cluster.rows("select nonsense")
     assert refused.value.code == 47
+    with pytest.raises(QueryTooLarge):
+        cluster.rows("select {a:String} as a", {"a": "x" * 70_000})
     with pytest.raises(Unavailable, match="cannot be reached") as error:
         away.run("select 1")
     assert "sssss" not in str(error.value)

@@ -18,7 +18,7 @@ from collector.api.forget import Forget
 from collector.cluster import reach as reaching
 from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.errands import Errands
-from collector.cluster.reach import Reach, _spans
+from collector.cluster.reach import Reach, _spans, named
 from collector.cluster.shared import Shared
 from collector.cluster.tables import VERSIONED, Layout, home_of, make
 from collector.correlate.changes import Changes
@@ -203,6 +203,11 @@ def test_texts_that_people_and_senders_gave_are_cut_in_the_cluster(cluster: Clus
 def test_hours_are_read_some_at_a_time_and_large_ones_in_parts() -> None:
     hours = [{"hour": hour, "n": n} for hour, n in ((1, 10), (2, 1_500), (9, 900), (11, 9_000), (12, 1))]
     assert [*_spans(hours)] == [(1, 3, 1), (9, 10, 1), (11, 13, 3)]
+
+
+def test_names_are_asked_for_as_many_as_an_address_takes() -> None:
+    short, long = [f"{n}" for n in range(450)], ["ü" * 400 for _ in range(14)]
+    assert [len(some) for some in named([*short, *long, "x" * 20_000, "y"], str)] == [200, 200, 56, 6, 2, 1, 1]
 
 
 class Runs:

@@ -318,7 +318,10 @@ def test_a_late_report_brings_its_session_back(cluster: Cluster) -> None:
         pass
 
     late = batch(report(call_id="c2", time_ns=then + 2 * SECOND, **base, _rank=50, _strength=60, outcome="denied"))
-    Older(cluster, Back(store), 2 * DAY, clock=lambda: NOW)([late])
+    of_others = [
+        report(call_id=f"{n}{'c' * 30}", session=f"{n}{'ü' * 99}", time_ns=then) for n in range(999)
+    ]  # an import
+    Older(cluster, Back(store), 2 * DAY, clock=lambda: NOW)([batch(*of_others), late])
     assert {row["session"] for row in store.rows("select session from events")} == {"S"}
     commit(store, [[late]], Correlator(Lookup(store), fresh=False))
     while store.keep_up():

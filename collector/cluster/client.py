@@ -141,6 +141,8 @@ class Cluster:
                 if answer.status_code != 200:
                     raise _refusal(answer)
                 yield answer
+        except httpx.InvalidURL as error:  # longer than 64 KiB
+            raise QueryTooLarge("the question names too much for one of the cluster: name less", 5) from error
         except httpx.TimeoutException as error:
             raise QueryTimeout(f"{self.place.address} did not answer within {timeout_s:g} s", 5) from error
         except httpx.TransportError as error:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import structlog
 
 from collector.batch import Batch
 from collector.cluster.client import Cluster, ClusterError
-from collector.cluster.reach import TIME, columns_of
+from collector.cluster.reach import TIME, columns_of, named
 from collector.cluster.tables import VERSIONED
 from collector.engine import BroughtBack
 from collector.errors import Unavailable
@@ -75,18 +77,22 @@ class Older:
             return
         times = [report["time_ns"] for report in old]
         given = {"low": min(times) - AROUND_NS, "high": max(times) + AROUND_NS}
-        asked = {**given, "sessions": new["session"], "calls": new["call_id"], "traces": new["trace_id"]}
-        found = {row["session"] for row in self._cluster.rows(SESSIONS, asked, timeout_s=PATIENCE_S)}
-        if found:
-            asked = {**given, "sessions": sorted(found)}
-            for table in VERSIONED:
-                names = ", ".join(f"`{name}`" for name in columns_of(self._cluster, self._store, table))
-                sql = ROWS.format(columns=names, table=table, time=TIME[table])
-                with self._cluster.stream(sql, asked, timeout_s=PATIENCE_S) as told:
-                    self._store.bring_back(table, b"".join(told))
+        found: set[str] = set()
+        for some in zip_longest(*(named(values, str) for values in new.values()), fillvalue=()):
+            asked = given | dict(zip(("sessions", "calls", "traces"), some, strict=True))
+            found |= {row["session"] for row in self._cluster.rows(SESSIONS, asked, timeout_s=PATIENCE_S)}
+        for sessions in named(sorted(found), str):
+            self._bring_sessions(given | {"sessions": sessions})
         for name, values in new.items():
             for value in values:
                 self._sought.put(f"{name} {value}", self._clock())
+
+    def _bring_sessions(self, asked: Mapping[str, Any]) -> None:
+        for table in VERSIONED:
+            names = ", ".join(f"`{name}`" for name in columns_of(self._cluster, self._store, table))
+            sql = ROWS.format(columns=names, table=table, time=TIME[table])
+            with self._cluster.stream(sql, asked, timeout_s=PATIENCE_S) as told:
+                self._store.bring_back(table, b"".join(told))
 
     def _new(self, name: str, reports: Iterable[Mapping[str, object]]) -> list[str]:
         """What these reports say of a name, but for what was looked for lately."""

@@ -10,7 +10,9 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from collector.cluster.client import Cluster, ClusterError
 from collector.cluster.errands import DONE, KIND
@@ -23,6 +25,7 @@ from collector.times import DAY, HOUR
 Item = TypeVar("Item")
 SLICE = 2_000  # events
 SESSIONS = 200
+NAMES = 16_000  # bytes of names in an address, which has at most 64 KiB (httpx)
 PAUSE_S = 0.2  # between looks whether all is published
 PATIENCE_S = 60.0
 TIDYING_S = 1_800.0  # for a day to become one part
@@ -81,7 +84,7 @@ class Reach:
         """Brings back the sessions with events that were imported until then, a part at a time."""
         given = {"until": until_ns, "me": self._me}
         sessions = [row["session"] for row in self._rows(IMPORTED_SESSIONS, given)]
-        for some in _parts(sessions, SESSIONS):
+        for some in named(sessions, str):
             self._bring_sessions(some)
             yield
         for events in _parts(self._rows(IMPORTED_ALONE, given), SLICE):
@@ -173,8 +176,9 @@ class Reach:
         )
 
     def _bring_sessions(self, sessions: Sequence[str]) -> None:
-        bounds = self._rows(BOUNDS, {"sessions": list(sessions), "me": self._me})
-        for some in _parts(bounds, SESSIONS):
+        asked = ({"sessions": some, "me": self._me} for some in named(sessions, str))
+        bounds = sorted((row for each in asked for row in self._rows(BOUNDS, each)), key=itemgetter("low"))
+        for some in named(bounds, itemgetter("session")):
             given = {
                 "sessions": [row["session"] for row in some], "me": self._me,
                 "low": min(row["low"] for row in some), "high": max(row["high"] for row in some),
@@ -209,6 +213,20 @@ def columns_of(cluster: Cluster, store: BroughtBack, table: str) -> list[str]:
     )
     known = store.columns(table)
     return [row["name"] for row in told if row["name"] in known]
+
+
+def named(items: Iterable[Item], name: Callable[[Item], str]) -> Iterator[list[Item]]:
+    """The items in lists of which three have room in one question: names are in its address."""
+    some: list[Item] = []
+    size = 0
+    for item in items:
+        size += (one := len(quote(name(item))) + len("%27%27%2C"))
+        if some and (size > NAMES or len(some) >= SESSIONS):
+            yield some
+            some, size = [], one
+        some.append(item)
+    if some:
+        yield some
 
 
 def _parts(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
