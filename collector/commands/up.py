@@ -96,7 +96,7 @@ def greeting(settings: Settings) -> str:
     endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or _url(settings)}"
     if settings.ingest_tokens or INGEST in guarded(settings):
         endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<an ingest token>"'
-    to = "" if settings.collector_url == _url(settings) else f" --to {_url(settings)}"  # where it sends by itself
+    to = "" if Settings().collector_url == _url(settings) else f" --to {_url(settings)}"  # also in another shell
     return "\n".join(
         (
             f"Dashboard  {settings.dashboard.url}",
