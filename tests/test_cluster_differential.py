@@ -64,8 +64,7 @@ ODD: Mapping[str, tuple[Any, ...]] = {
     "duration_ms": (0, -1, 1e-9, 1e300, 0.1 + 0.2, 2**53 + 1),
     "input_tokens": (0, -5, 2**31, 2**62, 2**70), "cost_usd": (0, -0.0, 1e-12, 1e18), "status_code": (0, -1, 99_999),
     "attempt": (0, 1, 2, 70_000), "sequence": (0, -1, 2**40), "turn": ("", "1"), "subagent": ("", "s1", "s%"),
-    "time": ("1999-12-31T23:59:59.999999999Z", "2001-02-03T04:05:06.000000001+05:45"),
-    "params": ({}, {"a/b~c": None, "": 1}, {"n": 1e400}, {"deep": {"er": [1, "x", None]}}, "text", None),
+    "params": ({}, {"a/b~c": None, "": 1}, {"deep": {"er": [1, "x", None]}}, "text", None),
 }  # fmt: skip
 SQL = (
     "select tool, count(*) as n, sum(duration_ms) as ms from events group by all order by all",
