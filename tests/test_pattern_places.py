@@ -23,7 +23,10 @@ MADE = {
     "collector/recognise/source_checks.py:_pattern_mistake",  # only compiled
     "collector/recognise/readers.py:_glob",
     "collector/recognise/readers.py:_placeholders",
+    "collector/recognise/readers.py:any_named",
     "collector/recognise/readers.py:reader",
+    "collector/recognise/readings.py:_at_start",
+    "collector/recognise/readings.py:_rules",
     "collector/recognise/readings.py:patterns",
     "collector/recognise/source_tables.py:_name_pattern",
     "collector/sanitise/csv.py:__init__",  # of signs of ours
