@@ -1,5 +1,5 @@
 """`python -m collector` is `misstep`."""
 
-from collector.cli import main
+from collector.cli.main import main
 
 main()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from collector.access.file import TokenFile, merged, readable
 from collector.alerts.rulebook import RuleBook
 from collector.alerts.rulefile import is_valid
 from collector.engine.duckdb.back import Back
@@ -16,7 +17,6 @@ from collector.engine.duckdb.outbox import Outbox, forget_cluster
 from collector.engine.duckdb.store import Store
 from collector.errors import StoreError
 from collector.settings import Settings
-from collector.tokens.file import TokenFile, merged, readable
 
 if TYPE_CHECKING:
     from collector.batch import Batch

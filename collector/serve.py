@@ -20,7 +20,8 @@ from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import ControllerRouterHandler
 
 from collector import telemetry
-from collector.access import INGEST, READ
+from collector.access.rights import INGEST, READ
+from collector.access.tokens import Tokens
 from collector.alerts.engine import Engine
 from collector.alerts.rulebook import RuleBook
 from collector.alerts.send import send
@@ -71,7 +72,6 @@ from collector.resident import give_back_code
 from collector.settings import LOOPBACK, Settings
 from collector.telemetry import Scrub
 from collector.token_store import audit_log, token_file
-from collector.tokens.tokens import Tokens
 
 if TYPE_CHECKING:
     from collector.cluster.publish import Publisher

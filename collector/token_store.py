@@ -10,13 +10,13 @@ from collector.engine.duckdb.open import path_of
 from collector.settings import Settings
 
 if TYPE_CHECKING:
-    from collector.audit import AuditLog
-    from collector.tokens.file import TokenFile
+    from collector.access.audit import AuditLog
+    from collector.access.file import TokenFile
 
 
 def token_file(settings: Settings) -> TokenFile:
     """The named tokens beside the store of these settings. Raises StoreError."""
-    from collector.tokens.file import TokenFile  # late: most commands need none
+    from collector.access.file import TokenFile  # late: most commands need none
 
     store = path_of(settings.store)
     return TokenFile(Path(f"{store}.tokens") if store else None)
@@ -29,7 +29,7 @@ def guarded(settings: Settings) -> frozenset[str]:
 
 def audit_log(settings: Settings, scrub: Callable[[str], str]) -> AuditLog:
     """The audit log beside the store of these settings, whose texts pass `scrub`."""
-    from collector.audit import AuditLog
+    from collector.access.audit import AuditLog
 
     store = path_of(settings.store)
     return AuditLog(Path(f"{store}.audit") if store else None, scrub, settings.audit_retention)

@@ -10,14 +10,14 @@ from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from collector.access.file import TokenFile
+from collector.access.tokens import Tokens
 from collector.api.guard import guard
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes
 from collector.classify.classify import load_taxonomy
 from collector.engine.duckdb.store import Store
 from collector.settings import Settings
-from collector.tokens.file import TokenFile
-from collector.tokens.tokens import Tokens
 from tests.recorded import event, failed
 
 SOURCES = SimpleNamespace(

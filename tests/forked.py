@@ -117,9 +117,9 @@ def _run(arguments: list[str], cwd: str, environment: dict[str, str], streams: l
     sys.argv = ["misstep", *arguments]
     os.execve = _instead  # type: ignore[assignment]
     import tests.loaded  # noqa: F401
-    from collector import cli
+    from collector.cli.main import main
 
-    cli.main()
+    main()
 
 
 def _surround(environment: Mapping[str, str]) -> None:

@@ -37,7 +37,7 @@ for _module, _name in ((source_tables, "load_sources"), (classify, "load_taxonom
 import anyio._backends._asyncio  # noqa: E402, F401  # as the first request would
 
 import collector.app  # noqa: E402
-import collector.cli  # noqa: E402
+import collector.cli.main  # noqa: E402
 import collector.commands  # noqa: E402
 from collector import serve  # noqa: E402
 from collector.alerts.rulefile import default_rules  # noqa: E402

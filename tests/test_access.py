@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.access import INGEST, MAINTAIN, RIGHTS, Access, check_host
+from collector.access.rights import INGEST, MAINTAIN, RIGHTS, Access, check_host
 from collector.errors import Rejected
 from collector.serve import allowed_hosts
 from collector.setting_values import Address

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from collector.audit import IN_MEMORY, AuditLog, Entry
+from collector.access.audit import IN_MEMORY, AuditLog, Entry
 from collector.times import DAY, MINUTE, SECOND, iso_ns, rfc3339
 from tests.conftest import RunningCollector, wait_until
 
@@ -57,7 +57,7 @@ def test_files_go_by_time_where_nothing_is_written(start_collector: Callable[...
 
 
 def test_they_go_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.audit.FORGET_EVERY_S", 0.0)
+    monkeypatch.setattr("collector.access.audit.FORGET_EVERY_S", 0.0)
     clock, old = Clock(), tmp_path / "2026-11-20.jsonl"
     log = AuditLog(tmp_path, str, DAY / SECOND, clock)
     old.touch()
@@ -111,7 +111,7 @@ def test_a_line_that_was_cut_off_costs_no_other_and_a_full_disk_no_request(tmp_p
 
 
 def test_without_a_file_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.audit.IN_MEMORY", 3)
+    monkeypatch.setattr("collector.access.audit.IN_MEMORY", 3)
     assert IN_MEMORY > 3
     log = AuditLog(None, str, 60, Clock())
     for number in range(5):

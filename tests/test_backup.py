@@ -158,7 +158,7 @@ def slow(settings, part, place):
     print("begun", flush=True)
     time.sleep(60)
 backup._write = slow
-from collector.cli import main
+from collector.cli.main import main
 sys.argv = ["misstep", "backup", sys.argv[1]]
 main()
 """

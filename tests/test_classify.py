@@ -245,6 +245,7 @@ GIVING_WAY = [
     ),
     ("shell_execute_error", (), None, "ENOENT: no such file\nExit Code: 1", "tool", "CommandFailedError"),
     (None, ("exit:1",), None, "Traceback\nConnectionError: refused", "tool", "CommandFailedError"),
+    (None, ("exit:126",), None, "", "tool", "PermissionDeniedError"),
     (None, ("exit:127",), None, "", "tool", "CommandNotFoundError"),
     (None, ("exit:124",), None, None, "tool", "CommandTimeoutError"),
     ("System.Threading.Tasks.TaskCanceledException", (), None, HTTP_TIMEOUT, "model", "TimeoutError"),

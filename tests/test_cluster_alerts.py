@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from collector.access.file import TokenFile, merged, readable
 from collector.alerts.changing import change, file_of
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import Silence
@@ -37,7 +38,6 @@ from collector.measures.all import Keeps, Measured
 from collector.measures.families import MeasureQuery
 from collector.measures.measure import Sample
 from collector.times import HOUR, MINUTE, SECOND
-from collector.tokens.file import TokenFile, merged, readable
 from tests.clickhouse import Front
 from tests.conftest import HTTP, RunningCollector, misstep, wait_until
 from tests.recorded import NOW

@@ -14,10 +14,10 @@ from typing import Any
 from nanoarrow.c_array_stream import c_array_stream
 from nanoarrow.ipc import InputStream
 
-from collector.access import READ
+from collector.access.file import TokenFile
+from collector.access.rights import READ
 from collector.cluster.client import Cluster
 from collector.cluster.tables import Layout, make
-from collector.tokens.file import TokenFile
 from tests.clickhouse import Front
 from tests.conftest import HTTP, RunningCollector, free_port, wait_until
 from tests.traffic import storm, two_versions

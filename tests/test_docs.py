@@ -18,7 +18,7 @@ import yaml
 
 from collector.api.endpoints import ENDPOINTS
 from collector.classify.classify import load_taxonomy
-from collector.cli import app
+from collector.cli.main import app
 from collector.commands import settings
 from collector.settings import Settings, load
 from collector.tables import load_toml, schemas

@@ -16,7 +16,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.access import host_name
+from collector.access.rights import host_name
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, split_values, terms_of, time_ns, with_plus
 from tests.conftest import RunningCollector, misstep

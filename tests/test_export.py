@@ -148,7 +148,7 @@ def slow(answer):
         time.sleep(5)
     check(answer)
 export.check, export.PAGE = slow, 4
-from collector.cli import main
+from collector.cli.main import main
 sys.argv = ["misstep", "export", "--format", sys.argv[1]]
 main()
 """

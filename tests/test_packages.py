@@ -71,7 +71,7 @@ for name in {hidden!r}:
 import collector, misstep_sdk
 assert collector.__file__.startswith({str(packages)!r}), collector.__file__
 assert misstep_sdk.__file__.startswith({str(packages)!r}), misstep_sdk.__file__
-from collector.cli import main
+from collector.cli.main import main
 main()
 """
     )

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, Access
+from collector.access.file import TokenFile
+from collector.access.person import narrowed
+from collector.access.rights import ADMIN, ALERTS, INGEST, MAINTAIN, READ, Access
 from collector.errors import Rejected
-from collector.tokens.file import TokenFile
-from collector.tokens.person import narrowed
 from dashboard import launch
 from dashboard.access import grants
 from dashboard.access.people import Person

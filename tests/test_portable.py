@@ -24,8 +24,8 @@ for name in ("SIGHUP", "SIGKILL", "SIGUSR1", "pthread_sigmask"):
     vars(__import__("signal")).pop(name, None)
 sys.modules.update(dict.fromkeys({UNIX!r}))
 import collector.commands.imports, collector.commands.lessons, collector.commands.gate, collector.commands.show
-import collector.cli_gate, collector.mcp.server
-from collector.cli import main
+import collector.cli.gate, collector.mcp.server
+from collector.cli.main import main
 sys.argv[1:] = ["report"]
 main()
 """

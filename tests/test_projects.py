@@ -16,7 +16,8 @@ import httpx
 import pytest
 from nanoarrow import ArrayStream
 
-from collector.access import RIGHTS
+from collector.access.file import TokenFile
+from collector.access.rights import RIGHTS
 from collector.cluster.client import Cluster
 from collector.cluster.dialect import translated
 from collector.cluster.tables import Layout, make
@@ -25,7 +26,6 @@ from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.stream import write_stream
 from collector.projects import only
 from collector.query.filters import DIMENSIONS
-from collector.tokens.file import TokenFile
 from dashboard.menu import MENU
 from tests.clickhouse import Front
 from tests.conftest import HTTP, RunningCollector, wait_until

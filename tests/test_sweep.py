@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from collector.access.file import TokenFile
 from collector.receive.http import OTHERS
-from collector.tokens.file import TokenFile
 from tests.conftest import RunningCollector
 
 OPEN = ("/healthz", "/readyz", "/openapi.json")

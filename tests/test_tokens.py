@@ -11,14 +11,14 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, RIGHTS, Access
+from collector.access import tokens as admitting
+from collector.access.file import MOST, PREFIX, TokenFile
+from collector.access.meter import Limits, Meter
+from collector.access.rights import ADMIN, ALERTS, INGEST, MAINTAIN, READ, RIGHTS, Access
+from collector.access.tokens import Tokens
 from collector.errors import Rejected, StoreError, Unavailable
 from collector.setting_values import Address
 from collector.settings import Settings
-from collector.tokens import tokens as admitting
-from collector.tokens.file import MOST, PREFIX, TokenFile
-from collector.tokens.meter import Limits, Meter
-from collector.tokens.tokens import Tokens
 from tests.conftest import HTTP, RunningCollector, misstep, wait_until
 from tests.doors import spans
 
@@ -125,7 +125,7 @@ def test_what_no_token_can_be(file: TokenFile, name: str, rights: list[str], pro
 
 
 def test_no_more_than_so_many_are_kept(file: TokenFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.tokens.file.MOST", 2)
+    monkeypatch.setattr("collector.access.file.MOST", 2)
     assert MOST > 2
     for name in "ab":
         file.create(name, [READ])

@@ -40,12 +40,12 @@ def test_a_table_on_a_terminal_holds_no_control_character(capsys: pytest.Capture
 
 ROOT = Path(__file__).parents[1] / "collector"
 # The commands whose output is CSV or JSON, or a token.
-FOR_PROGRAMS = {("cli_export.py", "sql"), ("cli_sanitise.py", "sanitise_filter"), ("cli_access.py", "token_create")}
+FOR_PROGRAMS = {("export.py", "sql"), ("sanitise.py", "sanitise_filter"), ("access.py", "token_create")}
 
 
 def test_commands_print_what_people_read_in_one_place() -> None:
     found = set()
-    for path in (*ROOT.glob("cli*.py"), ROOT / "app.py", *(ROOT / "commands").glob("*.py")):
+    for path in (*(ROOT / "cli").glob("*.py"), ROOT / "app.py", *(ROOT / "commands").glob("*.py")):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef):
                 names = [one.id for one in ast.walk(function) if isinstance(one, ast.Name)]

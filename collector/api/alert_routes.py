@@ -12,7 +12,8 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import READ, check_json, check_rules
+from collector.access.audit import named
+from collector.access.rights import READ, check_json, check_rules
 from collector.alerts import status
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
@@ -23,7 +24,6 @@ from collector.api.describe import operation, taking
 from collector.api.guard import RIGHT, access_of
 from collector.api.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
 from collector.api.representations import list_answer, read_body
-from collector.audit import named
 from collector.errors import Rejected
 from collector.projects import PROJECT
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns

@@ -17,12 +17,12 @@ import msgspec
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
-from collector.access import MAINTAIN, check_json
+from collector.access.audit import AuditLog
+from collector.access.rights import MAINTAIN, check_json
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.api.rewritten import rewritten
 from collector.api.runs import Run
-from collector.audit import AuditLog
 from collector.columns import Row
 from collector.engine.duckdb import rewrite
 from collector.engine.duckdb.store import Store

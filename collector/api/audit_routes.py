@@ -12,13 +12,13 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.types import ControllerRouterHandler
 
-from collector.access import ADMIN
+from collector.access.audit import AuditLog, Entry
+from collector.access.rights import ADMIN
 from collector.api.auditing import AUDIT
 from collector.api.describe import operation
 from collector.api.guard import RIGHT, access_of
 from collector.api.parameters import FROM, LIMIT, TO, Parameter, read
 from collector.api.representations import list_answer
-from collector.audit import AuditLog, Entry
 from collector.query.filters import range_ns
 from collector.times import rfc3339
 

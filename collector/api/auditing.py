@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, unquote, urlencode
 from litestar import Request
 from litestar.types import Message, Scope
 
-from collector.access import Access
-from collector.audit import AuditLog, Entry
+from collector.access.audit import AuditLog, Entry
+from collector.access.rights import Access
 
 AUDIT = "audit"  # of `opt`: the action
 CHANGES = {"POST": "add", "PUT": "change", "PATCH": "change", "DELETE": "remove"}

@@ -16,7 +16,7 @@ from litestar import Request, Response, get, post
 from litestar.response import Stream
 from litestar.types import ControllerRouterHandler
 
-from collector.access import MAINTAIN, check_json
+from collector.access.rights import MAINTAIN, check_json
 from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none

@@ -13,7 +13,7 @@ from litestar import Request, get
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import MAINTAIN
+from collector.access.rights import MAINTAIN
 from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
-from collector.access import MAINTAIN, check_json
+from collector.access.rights import MAINTAIN, check_json
 from collector.api.guard import RIGHT, WHOLE
 from collector.api.parameters import read_none
 from collector.api.rewritten import rewritten

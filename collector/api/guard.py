@@ -7,11 +7,11 @@ from typing import Any
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from collector.access import ADMIN, OPEN, READ, Access
+from collector.access.rights import ADMIN, OPEN, READ, Access
 from collector.errors import Rejected
 from collector.projects import PROJECT
 
-RIGHT = "right"  # of `opt`: one of collector.access
+RIGHT = "right"  # of `opt`: one of collector.access.rights
 WHOLE = "whole"  # of `opt`: what the address is about is of all projects
 
 Connection = ASGIConnection[Any, Any, Any, Any]

@@ -17,7 +17,7 @@ from litestar.types import ControllerRouterHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
-from collector.access import OPEN, READ, check_page
+from collector.access.rights import OPEN, READ, check_page
 from collector.api.describe import completed
 from collector.api.guard import RIGHT, access_of, admitted, check_whole
 from collector.api.parameters import read_none

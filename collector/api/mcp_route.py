@@ -8,7 +8,7 @@ from typing import Any
 from litestar import asgi
 from litestar.types import Receive, Scope, Send
 
-from collector.access import READ
+from collector.access.rights import READ
 from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT
 from collector.errors import Rejected

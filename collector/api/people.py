@@ -12,7 +12,7 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import READ, check_json
+from collector.access.rights import READ, check_json
 from collector.api.auditing import detail
 from collector.api.describe import operation, taking
 from collector.api.guard import RIGHT

@@ -24,7 +24,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import READ, check_json
+from collector.access.rights import READ, check_json
 from collector.api import classes
 from collector.api.auditing import AUDIT, detail
 from collector.api.describe import operation

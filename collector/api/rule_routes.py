@@ -16,7 +16,7 @@ from litestar import Request, Response, delete, get, post, put
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import ALERTS, check_json, check_rules
+from collector.access.rights import ALERTS, check_json, check_rules
 from collector.alerts import status, written
 from collector.alerts.addresses import kinds, receiver_of, wrong_with
 from collector.alerts.changing import File, change, check, file_of

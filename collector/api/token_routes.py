@@ -10,7 +10,10 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import ADMIN, check_json
+from collector.access.file import Token
+from collector.access.meter import Limits
+from collector.access.rights import ADMIN, check_json
+from collector.access.tokens import Tokens
 from collector.api.auditing import detail
 from collector.api.describe import operation, taking
 from collector.api.guard import RIGHT, access_of
@@ -18,9 +21,6 @@ from collector.api.parameters import ALL, read, read_none, sort_by
 from collector.api.representations import json_answer, list_answer, read_body
 from collector.errors import Rejected
 from collector.times import rfc3339
-from collector.tokens.file import Token
-from collector.tokens.meter import Limits
-from collector.tokens.tokens import Tokens
 
 NEEDS = {RIGHT: ADMIN}
 MOST_BYTES = 64 << 10
@@ -35,7 +35,7 @@ Asked = Request[Any, Any, Any]
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True):
-    """A token to make; `project` empty: of all projects. `collector.tokens.file` checks the names."""
+    """A token to make; `project` empty: of all projects. `collector.access.file` checks the names."""
 
     name: str
     rights: list[str]

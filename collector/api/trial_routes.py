@@ -17,7 +17,7 @@ from litestar import Request, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import READ, check_json, check_rules
+from collector.access.rights import READ, check_json, check_rules
 from collector.alerts import status
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile

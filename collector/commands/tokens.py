@@ -13,8 +13,10 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from collector.audit import Entry
-from collector.cli_options import sanitiser_from
+from collector.access.audit import Entry
+from collector.access.file import Token
+from collector.access.meter import Limits
+from collector.cli.options import sanitiser_from
 from collector.commands.client import check, collector, filters
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, range_ns
@@ -22,8 +24,6 @@ from collector.setting_values import count, size, words
 from collector.settings import Settings
 from collector.times import rfc3339
 from collector.token_store import audit_log, token_file
-from collector.tokens.file import Token
-from collector.tokens.meter import Limits
 
 SHOWN = 1_000  # entries of the audit log
 FILTERS = ("who", "action")

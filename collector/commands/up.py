@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Sequence
 from types import FrameType
 
-from collector.access import INGEST
+from collector.access.rights import INGEST
 from collector.settings import Settings, SettingsError, check_dashboard
 from collector.token_store import guarded
 from collector.visible import say

@@ -14,7 +14,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, ToolAnnotations
 from mcp_types import Tool as Described
 
-from collector.access import FOR
+from collector.access.rights import FOR
 from collector.mcp.quoting import quoted
 from collector.mcp.tools import BY_NAME, TOOLS, Ask, Data, Tool, Unusable
 

@@ -10,7 +10,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector import telemetry
-from collector.access import check_once, host_name
+from collector.access.rights import check_once, host_name
 from collector.decode.otlp import media_type
 from collector.errors import Rejected, Unavailable, where
 from collector.projects import NOBODY, PROJECT

@@ -18,14 +18,14 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from collector import telemetry
-from collector.access import INGEST, Access, check_once
+from collector.access.rights import INGEST, Access, check_once
+from collector.access.tokens import Tokens
 from collector.batch import Body, Receipt
 from collector.decode.otlp import PROTOBUF
 from collector.errors import Rejected, Unavailable, grpc_code
 from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.settings import Settings
-from collector.tokens.tokens import Tokens
 
 SERVICES = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",

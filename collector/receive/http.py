@@ -19,7 +19,7 @@ from litestar.exceptions import HTTPException, InternalServerException
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector import telemetry
-from collector.access import INGEST, OPEN
+from collector.access.rights import INGEST, OPEN
 from collector.api.auditing import AUDIT
 from collector.api.guard import RIGHT, admitted
 from collector.batch import Body, Receipt

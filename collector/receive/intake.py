@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from collector import telemetry
-from collector.access import Meter
+from collector.access.rights import Meter
 from collector.batch import Body, Receipt
 from collector.errors import Unavailable
 from collector.journal.queue import Taker

@@ -19,7 +19,7 @@ from collector.api.describe import completed
 from collector.api.meanings import columns
 from collector.api.parameters import RANGE
 from collector.classify.classify import load_taxonomy
-from collector.cli import app
+from collector.cli.main import app
 from collector.query.filters import BY_NAME
 from collector.serve import routes
 from collector.tables import load_toml, schemas

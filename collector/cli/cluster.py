@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from collector.cli_options import settings_from
+from collector.cli.options import settings_from
 from collector.visible import say
 
 cluster_app = App(name="cluster", help="The ClickHouse cluster that MISSTEP_CLUSTER names.")

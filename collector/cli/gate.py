@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from collector.cli_options import settings_for_rules
+from collector.cli.options import settings_for_rules
 from collector.visible import say
 
 

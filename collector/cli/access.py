@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from collector.cli_options import End, Filters, Start, settings_from
+from collector.cli.options import End, Filters, Start, settings_from
 from collector.visible import say
 
 token_app = App(

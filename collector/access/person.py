@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
-from collector.access import ADMIN, FOR_PERSON, FOR_PROJECT, FOR_RIGHTS, INGEST, MAINTAIN, Access
+from collector.access.file import NAME
+from collector.access.rights import ADMIN, FOR_PERSON, FOR_PROJECT, FOR_RIGHTS, INGEST, MAINTAIN, Access
 from collector.errors import Rejected
-from collector.tokens.file import NAME
 
 MOST = 200  # characters of a person's name
 

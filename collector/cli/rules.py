@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from collector.cli_options import RULES, RuleFile, settings_for_rules
+from collector.cli.options import RULES, RuleFile, settings_for_rules
 from collector.plural import plural
 from collector.visible import say
 

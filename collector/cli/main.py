@@ -11,14 +11,14 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from collector.cli_access import audit, token_app
-from collector.cli_cluster import cluster_app
-from collector.cli_export import export, sql
-from collector.cli_gate import gate
-from collector.cli_lessons import lessons_app, mcp, report, show_call
-from collector.cli_options import RULES, STORE, To, sanitiser_from, settings_from
-from collector.cli_rules import rules_app
-from collector.cli_sanitise import sanitise_app
+from collector.cli.access import audit, token_app
+from collector.cli.cluster import cluster_app
+from collector.cli.export import export, sql
+from collector.cli.gate import gate
+from collector.cli.lessons import lessons_app, mcp, report, show_call
+from collector.cli.options import RULES, STORE, To, sanitiser_from, settings_from
+from collector.cli.rules import rules_app
+from collector.cli.sanitise import sanitise_app
 from collector.errors import Mistaken, StoreError, Unavailable
 from collector.plural import plural
 from collector.settings import SettingsError, check_dashboard, without_proxy

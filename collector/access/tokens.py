@@ -10,12 +10,12 @@ from threading import Lock
 
 import structlog
 
-from collector.access import ADMIN, ALERTS, INGEST, MAINTAIN, READ, Access, check_page
+from collector.access.file import NO_LIMITS, Token, TokenFile, digest
+from collector.access.meter import Limits, Meter
+from collector.access.person import narrowed
+from collector.access.rights import ADMIN, ALERTS, INGEST, MAINTAIN, READ, Access, check_page
 from collector.errors import Rejected, StoreError
 from collector.settings import LOOPBACK, Settings
-from collector.tokens.file import NO_LIMITS, Token, TokenFile, digest
-from collector.tokens.meter import Limits, Meter
-from collector.tokens.person import narrowed
 
 AGAIN_S = 1.0  # between looks at the file
 # What is told where no token has a right that nobody has without one.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from collector.cli_options import Filters, Start, sanitiser_from, settings_from
+from collector.cli.options import Filters, Start, sanitiser_from, settings_from
 from collector.errors import Mistaken
 from collector.visible import say
 

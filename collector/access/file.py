@@ -18,10 +18,10 @@ from typing import Annotated
 
 import msgspec
 
-from collector.access import RIGHTS
+from collector.access.meter import Limits
+from collector.access.rights import RIGHTS
 from collector.errors import Rejected, StoreError, Unavailable
 from collector.files import Changed, read, write
-from collector.tokens.meter import Limits
 
 PREFIX = "mst_"  # schemas/redactions.toml knows it
 SECRET_CHARS = 40  # of 62 different ones: 238 bits

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from collector.cli_options import sanitiser_from, settings_from
+from collector.cli.options import sanitiser_from, settings_from
 from collector.plural import plural
 from collector.streams import in_utf8
 from collector.visible import say

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from collector.cli_options import End, Filters, Start, settings_from
+from collector.cli.options import End, Filters, Start, settings_from
 from collector.plural import plural
 from collector.streams import in_utf8
 from collector.visible import say

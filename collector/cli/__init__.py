@@ -1,0 +1,1 @@
+"""The command line: which commands and options there are; what a command does is in `collector.commands`."""
