@@ -1,7 +1,8 @@
 """Two collectors with a cluster answer as one without: every address that the API describes, with each parameter.
 
 What is asked is made of the description, so that a new address or parameter is asked too. Traffic is random, or all
-recordings; a session, with its traces, goes to one of the two. How many questions are drawn, MISSTEP_EXAMPLES says.
+recordings; a session, with its traces, goes to one of the two. How many questions are drawn, MISSTEP_EXAMPLES says, of
+which traffic MISSTEP_SEED.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ OWN = frozenset((
 ))  # fmt: skip
 IDS = re.compile(r"(?:^|_)ids?$|^(?:event|first|last|next|request)s?_id$")
 ASKED = 2 * EXAMPLES  # of thousands of questions, each of which takes half a second
+SEED = int(os.environ.get("MISSTEP_SEED", "7"))  # of the random traffic
 AGAIN = 5  # tries of a question that took too long on a busy machine
 RULES = """rules:
   - {name: rate, measure: error_rate, by: [service], window: 1h, condition: "> 1"}
@@ -54,6 +56,16 @@ RULES = """rules:
   - {name: sessions, measure: failing_sessions, window: 24h, condition: "> 0"}
   - {name: new, measure: new_groups, window: 24h, condition: "> 0"}
 """
+ODD: Mapping[str, tuple[Any, ...]] = {
+    "tool": ("", " ", "NULL", "\\N", "50%_off", "it's", 'a "b"', "back\\slash", "tab\tline\nend", "🙂", "İSTANBUL"),
+    "target": ("", "%", "_", "'", "\\", "x" * 9_000, "ẞ/é", "e\u0301", "\u0000nul"),
+    "message": ("", "null", "y" * 70_000, "'; drop table events; --", "line one\nline two", "\ud83d\ude00"),
+    "error_class": ("", "null", "ÄrgerError", "404", "a.b.C"),
+    "duration_ms": (0, -1, 1e-9, 1e300, 0.1 + 0.2, 2**53 + 1),
+    "input_tokens": (0, -5, 2**31, 2**62, 2**70), "cost_usd": (0, -0.0, 1e-12, 1e18), "status_code": (0, -1, 99_999),
+    "attempt": (0, 1, 2, 70_000), "sequence": (0, -1, 2**40), "turn": ("", "1"), "subagent": ("", "s1", "s%"),
+    "params": ({}, {"a/b~c": None, "": 1}, {"deep": {"er": [1, "x", None]}}, "text", None),
+}  # fmt: skip
 SQL = (
     "select tool, count(*) as n, sum(duration_ms) as ms from events group by all order by all",
     "select outcome, error_class, count(distinct session) as n from events group by all order by all",
@@ -61,12 +73,30 @@ SQL = (
 )  # fmt: skip
 
 
+def odd(chance: random.Random, one: dict[str, Any]) -> dict[str, Any]:
+    """A call with a value that engines may take for another: empty, huge, wild, at the ends of time."""
+    name, values = chance.choice(list(ODD.items()))
+    return one | {name: chance.choice(values)}
+
+
+def imported(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same calls as an agent's own file tells them, and some that only it tells."""
+    told = [each for each in calls if each["operation"] == "tool"]
+    kept = ("session", "tool", "target", "outcome", "message", "time", "params", "call_id", "service")
+    return [
+        {name: each[name] for name in kept if name in each}
+        | {"source": "transcript", "agent_id": "claude-code", "operation": "tool", "strength": 50}
+        | {"same": [f"{each['session']}.{each['call_id']}"], "outcome": str(each.get("outcome") or "unknown")}
+        for each in [*told, *(each | {"call_id": f"{each['call_id']}+"} for each in told[:2])]
+    ]
+
+
 def random_traffic(chance: random.Random, now: datetime, sessions: int) -> list[list[dict[str, Any]]]:
-    """Calls of some sessions over two days, with whatever a plain event may say."""
+    """Calls of some sessions over two days, a few of them half a year ago, with whatever a plain event may say."""
     classes = ("FileNotFoundError", "RateLimitError", "DiffApplyFailedError", "TimeoutError", "unheard of", "Ünïcode")
     traffic = []
     for session in range(sessions):
-        at = now - timedelta(hours=chance.uniform(0.5, 46))
+        at = now - timedelta(hours=chance.choice((chance.uniform(0.5, 46), chance.uniform(0.5, 46), 4_000 + session)))
         about = {
             "service": chance.choice(("coder", "triage", "a 'quoted' \\ name")),
             "service_version": chance.choice(("1.0", "1.1", "2.0")), "session": f"s{session} é",
@@ -76,6 +106,8 @@ def random_traffic(chance: random.Random, now: datetime, sessions: int) -> list[
         calls: list[dict[str, Any]] = []
         for call in range(chance.randrange(1, 14)):
             at += timedelta(seconds=chance.choice((0.5, 3, 20, 100, 4_000)))
+            if at > now:  # a collector takes its own time for one that is to come
+                break
             one: dict[str, Any] = {name: value for name, value in about.items() if value}
             one |= {
                 "operation": chance.choice(("tool", "tool", "tool", "model")), "time": at.isoformat(),
@@ -93,7 +125,7 @@ def random_traffic(chance: random.Random, now: datetime, sessions: int) -> list[
                 kind = chance.choice(classes)
                 one |= {"error_class": kind, "message": f"{kind}: line {chance.randrange(3)}"}
                 one |= {"status_code": 429, "retry_after_ms": 2000} if kind == "RateLimitError" else {}
-            calls.append(one)
+            calls.append(odd(chance, one) if chance.random() < 0.15 else one)
         traffic.append(calls)
     return traffic
 
@@ -154,10 +186,22 @@ def made(clickhouse: Front, folder: Path) -> Pair:
 
 @pytest.fixture(scope="module")
 def pair(clickhouse: Front, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """With random traffic."""
+    """With random traffic, some of it told twice: by telemetry and by the agents' own files, or corrected later."""
     made_pair = made(clickhouse, tmp_path_factory.mktemp("pair"))
-    for calls in random_traffic(random.Random(7), datetime.now(UTC).replace(microsecond=0), 40):
+    chance = random.Random(SEED)
+
+    def sent(calls: list[dict[str, Any]]) -> None:
         made_pair.send("/v1/events", json.dumps(calls), "application/json", calls[0]["session"])
+
+    traffic = random_traffic(chance, datetime.now(UTC).replace(microsecond=0), 40)
+    for calls in traffic:
+        sent(calls)
+    made_pair.settled()
+    for calls in traffic:
+        if chance.random() < 0.4 and (told := imported(calls)):
+            sent(told)
+        if chance.random() < 0.4:
+            sent([each | {"outcome": "denied", "strength": 90} for each in calls[::2]])
     made_pair.settled()
     yield made_pair
     for each in (*made_pair.sharing, made_pair.alone):

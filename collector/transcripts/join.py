@@ -175,14 +175,7 @@ class Joiner:
         return True
 
     def _told_by(self, row: Read, place: int, size: int, record: dict[str, Any], at: Plain) -> Iterator[Joined]:
-        items = spread(record, row.each) if row.each else [record]
-        if row.next:
-            items = [{**one, "next": after} for one, after in pairwise([*items, {}]) if isinstance(one, dict)]
-        for item in items:
-            if not isinstance(item, dict):
-                continue
-            if row.below:
-                item = {row.below: item}
+        for item in _items(row, record):
             inside = at if item is record else Plain(item)
             if row.item and not self._fit(row.item, inside):
                 continue
@@ -281,6 +274,16 @@ def _lessons(value: Any, known: str) -> str:
     """The ids of lessons of Misstep in what an agent loaded as instructions; "" for instructions without any."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return " ".join(sorted({*known.split(), *marked(text)}))
+
+
+def _items(row: Read, record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a row reads of a record: the record itself, or the items of a list in it."""
+    items = spread(record, row.each) if row.each else [record]
+    if row.next:
+        items = [{**one, "next": after} for one, after in pairwise([*items, {}]) if isinstance(one, dict)]
+    for item in items:
+        if isinstance(item, dict):
+            yield {row.below: item} if row.below else item
 
 
 def spread(value: Any, path: tuple[str, ...]) -> list[Any]:
