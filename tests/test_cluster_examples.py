@@ -19,6 +19,12 @@ KUBERNETES = {each["kind"]: each for each in yaml.safe_load_all((EXAMPLES / "kub
 BALANCER = (EXAMPLES / "haproxy.cfg").read_text()
 
 
+def test_images_of_others_are_pinned() -> None:
+    images = {service["image"] for service in COMPOSE["services"].values()} - {"misstep"}
+    assert len(images) == 2
+    assert all(re.search(r":-[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}\}$", image) for image in images), images
+
+
 def test_containers_share_a_cluster_and_a_key_and_keep_stores_of_their_own() -> None:
     services = COMPOSE["services"]
     collectors = [services["collector-1"], services["collector-2"]]
