@@ -26,9 +26,8 @@ report: $(LOCKED) ## what the agents on this machine keep getting wrong, from th
 test test-deep check: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(LOCKED) .venv/.node .venv/.stack .venv/.chromium .venv/.adapters ## every claim, the browser's too
-	@# Three on two cores: one waits for its collector or its browser while the others work.
 	@# What fails beside other tests may lack time on a busy machine: it runs once more, alone, and must then pass.
-	@export MISSTEP_SLOW=$${MISSTEP_SLOW:-fail}; $(BIN)/pytest -n 3 --dist worksteal -m "not deep" || \
+	@export MISSTEP_SLOW=$${MISSTEP_SLOW:-fail}; $(BIN)/pytest -n 2 --dist worksteal -m "not deep" || \
 	  { [ $$? = 1 ] && echo 'Once more, alone:' && $(BIN)/pytest --last-failed --maxfail 1 -m "not deep"; }
 
 test-deep: $(LOCKED) .venv/.node .venv/.stack .venv/.chromium .venv/.adapters ## larger searches: more examples, soaks, all widths and themes

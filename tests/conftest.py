@@ -267,10 +267,11 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 
 @cache
-def _component_manifests() -> list[Any]:
-    from streamlit.components.v2.manifest_scanner import scan_component_manifests
+def _found_once() -> Callable[[], list[Any]]:
+    """How Streamlit looks for components in the metadata of every package, which it then does once."""
+    from streamlit.components.v2 import manifest_scanner
 
-    return scan_component_manifests()
+    return cache(manifest_scanner.scan_component_manifests)
 
 
 @pytest.fixture
@@ -290,7 +291,7 @@ def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     from streamlit.testing.v1 import AppTest
 
     # Otherwise every page that is opened reads the metadata of every package: a third of its time.
-    monkeypatch.setattr(manifest_scanner, "scan_component_manifests", _component_manifests)
+    monkeypatch.setattr(manifest_scanner, "scan_component_manifests", _found_once())
 
     def opened(url: str, page: str = "overview", *, token: str = "", **link: str) -> Any:
         monkeypatch.setenv("MISSTEP_COLLECTOR_URL", url)

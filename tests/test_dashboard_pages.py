@@ -34,6 +34,7 @@ from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
 from dashboard.page import WIDTH, Page, same_clock, same_clocks
 from dashboard.parts import rule_words, seen_before, sentences, session_story, words
+from dashboard.start import FRESH_S
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.shown import recorder, selected, table, tables
@@ -955,6 +956,7 @@ def test_what_arrives_is_ticked_off_and_what_is_missing_has_its_price(
     assert ticks(app)["A running call that you interrupt"] == "– not told"
 
     collector.post("/v1/logs", logs({"attributes": call | {"tool_use_id": "t1"}}, service="claude-code"))
+    time.sleep(FRESH_S)  # what the page shows may be as old
     app = open_app(collector.url, setup="claude-code", from_="1970-01-01")
     assert ticks(app)["How each call ended"] == "✓ arrived"
     assert (ticks(app)[refused], ticks(app)[details]) == ("✗ missing", "✗ missing")
@@ -963,6 +965,7 @@ def test_what_arrives_is_ticked_off_and_what_is_missing_has_its_price(
 
     detailed = call | {"tool_use_id": "t2", "tool_input": '{"file_path": "a.py"}'}
     collector.post("/v1/logs", logs({"attributes": detailed}, service="claude-code"))
+    time.sleep(FRESH_S)
     app = open_app(collector.url, setup="claude-code", from_="1970-01-01")
     assert (ticks(app)[refused], ticks(app)[details]) == ("✗ missing", "✓ arrived")
     assert not any("OTEL_LOG_TOOL_DETAILS=1" in said for said in captions(app))

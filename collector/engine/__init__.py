@@ -29,10 +29,12 @@ class Reads(Protocol):
 
 
 class Commit(Protocol):
-    """The part of the store that the writer needs."""
+    """The part of the store that the writer needs; while it is `unlogged` a crash may cost what is stored."""
 
     @property
     def path(self) -> Path | None: ...
+    @property
+    def unlogged(self) -> bool: ...
 
     def lookup(self) -> Lookup:
         """What correlation may look up."""

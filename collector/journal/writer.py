@@ -314,7 +314,8 @@ class Writer:
         changes.position = lot[-1].position
         self._store.write(changes)
         correlator.learn(changes)
-        self._journal.forget(changes.position)
+        if not self._store.unlogged:
+            self._journal.forget(changes.position)
         self._works_again(lot)
         self._count(batches, changes, time.perf_counter() - started)
         for position, waiting in enumerate(lot):

@@ -63,7 +63,7 @@ class Store(Reader):
         self.not_exported = ""  # why old events could not be exported and so were kept, at the last try
         self._interrupted = False
         self._added = 0  # events since the file was opened
-        self._unlogged = False  # the log went, and what was in it may not be in the file
+        self.unlogged = False  # somebody removed the log, and what was in it may not be in the file
         self.publishing = False  # what changes is noted for a cluster
         self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
@@ -166,7 +166,7 @@ class Store(Reader):
             yield lambda sql, params: cursor.execute(sql, dict(params))
 
     def write(self, changes: Changes) -> None:
-        """Writes all changes or none; durable when it returns."""
+        """Writes all changes or none; durable when it returns, unless then `unlogged`."""
         with self.transaction() as cursor:
             put(cursor, changes)
             counts = self.counted.corrected(cursor, changes)
@@ -174,9 +174,9 @@ class Store(Reader):
                 note_changes(cursor, changes)
         self.counted.take(counts)
         self._added += len(changes.events)
-        self._unlogged = self._unlogged or self._connection.log_is_gone()
-        if self._unlogged:  # DuckDB still has the log's rows in memory; after a checkpoint this does nothing
-            self._unlogged = not self._checkpoint()
+        self.unlogged = self.unlogged or self._connection.log_is_gone()
+        if self.unlogged:  # DuckDB still has the log's rows in memory; after a checkpoint this does nothing
+            self.unlogged = not self._checkpoint()
 
     def _checkpoint(self) -> bool:
         """Writes the log into the file; False if another transaction writes, and this is for later."""
