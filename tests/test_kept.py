@@ -309,6 +309,23 @@ def test_what_retention_leaves_of_a_streak_is_a_streak(store: Store) -> None:
     compared(store, ALL_SETS)
 
 
+@pytest.mark.parametrize(
+    "earlier", [event(20), failed(20), event(20, operation="model", tool=None)], ids=["success", "mistake", "request"]
+)
+def test_what_comes_late_is_not_taken_for_what_was_open_after_it(store: Store, earlier: Event) -> None:
+    """After a start nothing is remembered of a session: what is open in it was kept, and may begin later."""
+    emptied(store)
+    for coming in (failed(10), earlier):
+        store.open_sessions.clear()
+        store.write(Changes(NOW, events=[coming]))
+        while store.keep_up():
+            pass
+    kept = contents(store)
+    for _ in store.rebuild():
+        pass
+    assert contents(store) == kept
+
+
 def test_a_target_that_only_a_message_names_does_not_part_an_error_from_its_retry(store: Store) -> None:
     told = {"target": "/a", "target_guessed": True}
     emptied(store).write(Changes(NOW, events=[failed(9, **told), failed(8, **told), event(7)]))

@@ -16,7 +16,7 @@ group by number;
 -- The events of sessions that only had later ones added, in their order, each session after what was open in it before: as many events are at or
 -- after `from_ns` as were added. Of the sessions with the fewest such events, $most in all.
 with wanted as (
-  select t.number, t.project, t.service, t.session, t.from_ns, t.events, coalesce(b.begin_ns, t.from_ns) as begin_ns
+  select t.number, t.project, t.service, t.session, t.from_ns, t.events, least(b.begin_ns, t.from_ns) as begin_ns
   from taken t left join (select unnest($numbers::bigint[]) as number, unnest($begins::bigint[]) as begin_ns) as b using (number)
   where t.added and t.session is not null
 ),
