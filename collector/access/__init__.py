@@ -1,1 +1,1 @@
-"""Tokens: who may send, read, change alerts and administer, for which project."""
+"""Who may do what: tokens with their rights, projects and limits, signed-in people, and the log of what they did."""
